@@ -1,0 +1,14 @@
+/**
+ * Every database that the tests can start.
+ *
+ * @module
+ */
+import { pgliteServer } from "./pglite.ts";
+import { postgresqlServer } from "./postgresql.ts";
+import type { TestServer } from "./server.ts";
+import { sqliteServer } from "./sqlite.ts";
+
+export * from "./server.ts";
+
+/** In the order in which they are named. */
+export const servers: readonly TestServer[] = [sqliteServer, pgliteServer, postgresqlServer()];
