@@ -1,0 +1,272 @@
+/**
+ * Every error that the library throws extends {@linkcode FencepostError}, has a stable `code`, and
+ * reads "Cannot <do> <what>: <reason>: received <value>".
+ *
+ * An error never contains credentials. A {@linkcode StoreError}, which stands for an error of the
+ * driver, contains no bound value either; the driver's own error is its `cause`.
+ *
+ * @module
+ */
+
+/** The stable codes of the library's errors. */
+export type ErrorCode =
+  | "CONFIGURATION"
+  | "DRIVER_MISSING"
+  | "INVALID_ARGUMENT"
+  | "IN_TRANSACTION"
+  | "RANGE_EXHAUSTED"
+  | "RANGE_SEALED"
+  | "RESERVE_CONFLICT"
+  | "SCHEMA"
+  | "STORE"
+  | "STORE_CLOSED"
+  | "TIMEOUT";
+
+/**
+ * What kind of failure a driver's error stands for, as a dialect classifies it.
+ *
+ * `deadlock` and `serialization` mean that the database rolled the statement back: the store has
+ * repeated it already, with a bound. `connection` means that the outcome is unknown.
+ */
+export type StoreErrorKind =
+  | "connection"
+  | "deadlock"
+  | "diskFull"
+  | "duplicate"
+  | "missingTable"
+  | "other"
+  | "permission"
+  | "readOnly"
+  | "serialization";
+
+/**
+ * The base of all errors of this library.
+ *
+ * @example Telling errors apart by their code
+ * ```ts
+ * import { FencepostError, InvalidArgumentError } from "@fencepost/store";
+ *
+ * const error: unknown = new InvalidArgumentError("Cannot reserve range: …");
+ * if (error instanceof FencepostError) console.log(error.code); // "INVALID_ARGUMENT"
+ * ```
+ */
+export class FencepostError extends Error {
+  /** A stable code: switch on it rather than on the message. */
+  readonly code: ErrorCode;
+
+  /**
+   * Makes an error with a code, a message and, where there is one, a cause.
+   *
+   * @param code The stable code.
+   * @param message What could not be done, and why.
+   * @param options The standard options of `Error`.
+   */
+  constructor(code: ErrorCode, message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.code = code;
+    this.name = new.target.name;
+  }
+}
+
+/** An argument or option is not allowed. Nothing was sent to the database. */
+export class InvalidArgumentError extends FencepostError {
+  /**
+   * @param message What, which value, and what is allowed.
+   */
+  constructor(message: string) {
+    super("INVALID_ARGUMENT", message);
+  }
+}
+
+/** A driver, a setting of it, or a server cannot be used as it is. */
+export class ConfigurationError extends FencepostError {
+  /**
+   * @param message What cannot be used, and what can.
+   * @param options The standard options of `Error`.
+   */
+  constructor(message: string, options?: ErrorOptions) {
+    super("CONFIGURATION", message, options);
+  }
+}
+
+/** The package of a driver is not installed. */
+export class DriverMissingError extends FencepostError {
+  /** The name of the package to install. */
+  readonly driver: string;
+
+  /**
+   * @param driver The name of the package to install.
+   * @param options The standard options of `Error`.
+   */
+  constructor(driver: string, options?: ErrorOptions) {
+    super(
+      "DRIVER_MISSING",
+      `Cannot open store: the driver is not installed, add the package: received "${driver}"`,
+      options,
+    );
+    this.driver = driver;
+  }
+}
+
+/**
+ * A write was about to run, or has run, inside a transaction that the store did not open. It would
+ * count only once that transaction commits, so it is refused: a rollback would hand the same range
+ * out again.
+ */
+export class InTransactionError extends FencepostError {
+  /**
+   * @param message What was refused.
+   */
+  constructor(message: string) {
+    super("IN_TRANSACTION", message);
+  }
+}
+
+/** A table is missing, or lacks a column. */
+export class SchemaError extends FencepostError {
+  /** The table, as it was configured. */
+  readonly table: string;
+  /** The columns that are missing; empty if the whole table is. */
+  readonly missingColumns: readonly string[];
+
+  /**
+   * @param message What is missing, and how to create it.
+   * @param details The table and the columns that are missing.
+   */
+  constructor(message: string, details: { table: string; missingColumns: readonly string[] }) {
+    super("SCHEMA", message);
+    this.table = details.table;
+    this.missingColumns = details.missingColumns;
+  }
+}
+
+/** The database or its driver failed. `cause` is the driver's error. */
+export class StoreError extends FencepostError {
+  /** What kind of failure it was. */
+  readonly kind: StoreErrorKind;
+  /** The name of the statement that failed, such as "range.reserve". */
+  readonly statement: string;
+
+  /**
+   * @param message What could not be done, without bound values.
+   * @param details The kind, the statement's name and the driver's error.
+   */
+  constructor(
+    message: string,
+    details: { kind: StoreErrorKind; statement: string; cause: unknown },
+  ) {
+    super("STORE", message, { cause: details.cause });
+    this.kind = details.kind;
+    this.statement = details.statement;
+  }
+}
+
+/** The store was closed before the call. */
+export class StoreClosedError extends FencepostError {
+  /** Makes the error. */
+  constructor() {
+    super("STORE_CLOSED", "Cannot use store: it is closed");
+  }
+}
+
+/**
+ * A call did not end within its deadline.
+ *
+ * If `outcome` is "unknown", a statement was under way: it may or may not have been carried out, so
+ * a reserve may have left a gap. If it is "nothing", nothing had been sent.
+ */
+export class TimeoutError extends FencepostError {
+  /** Whether a statement was under way when the time ran out. */
+  readonly outcome: "nothing" | "unknown";
+  /** The time that the call was given, in milliseconds. */
+  readonly timeoutMs: number;
+
+  /**
+   * @param action What was to be done, such as "run range.reserve".
+   * @param details The time that was given, and whether a statement was under way.
+   */
+  constructor(action: string, details: { timeoutMs: number; outcome: "nothing" | "unknown" }) {
+    const { timeoutMs, outcome } = details;
+    const state = outcome === "unknown"
+      ? "the outcome of the statement is unknown"
+      : "nothing was sent";
+    super("TIMEOUT", `Cannot ${action}: not done in time, ${state}: received ${timeoutMs} ms`);
+    this.outcome = outcome;
+    this.timeoutMs = timeoutMs;
+  }
+}
+
+/** The key of a range was sealed: it never gives another value. */
+export class RangeSealedError extends FencepostError {
+  /** The sealed key. */
+  readonly key: string;
+
+  /**
+   * @param action What was to be done, such as "reserve range".
+   * @param key The sealed key.
+   */
+  constructor(action: string, key: string) {
+    super("RANGE_SEALED", `Cannot ${action}: the key is sealed: received ${JSON.stringify(key)}`);
+    this.key = key;
+  }
+}
+
+/** Fewer values are left below 2^63 than were asked for. The row is unchanged. */
+export class RangeExhaustedError extends FencepostError {
+  /** The key that is exhausted. */
+  readonly key: string;
+  /** The first value that was not handed out yet. */
+  readonly nextValue: bigint;
+  /** How many values were asked for. */
+  readonly size: bigint;
+
+  /**
+   * @param key The key that is exhausted.
+   * @param details The first value that is left, and the size that was asked for.
+   */
+  constructor(key: string, details: { nextValue: bigint; size: bigint }) {
+    const { nextValue, size } = details;
+    super(
+      "RANGE_EXHAUSTED",
+      `Cannot reserve range: key ${JSON.stringify(key)} has ${9223372036854775807n - nextValue} ` +
+        `values left: received size ${size}`,
+    );
+    this.key = key;
+    this.nextValue = nextValue;
+    this.size = size;
+  }
+}
+
+/**
+ * The value that came back cannot be the one that the statement wrote: a proxy answered from
+ * elsewhere, or the database lost committed writes. No range was handed out.
+ *
+ * See `advance` for how to bring a key forward after lost writes.
+ */
+export class ReserveConflictError extends FencepostError {
+  /** The key that was reserved from. */
+  readonly key: string;
+  /** The value that came back, if there was one. */
+  readonly returned: bigint | undefined;
+  /** How far the value lies behind the lowest one possible; undefined without a value. */
+  readonly behindBy: bigint | undefined;
+
+  /**
+   * @param key The key that was reserved from.
+   * @param details The value that came back, and the lowest one that was possible.
+   */
+  constructor(key: string, details: { returned: bigint | undefined; lowest: bigint }) {
+    const { returned, lowest } = details;
+    const behindBy = returned === undefined ? undefined : lowest - returned;
+    super(
+      "RESERVE_CONFLICT",
+      `Cannot reserve range: the answer for key ${JSON.stringify(key)} is not what the statement ` +
+        (returned === undefined
+          ? "wrote, though the key is neither sealed nor exhausted: received no value"
+          : `wrote, it is ${behindBy} behind the lowest value possible: received ${returned}`),
+    );
+    this.key = key;
+    this.returned = returned;
+    this.behindBy = behindBy;
+  }
+}

@@ -1,0 +1,137 @@
+/**
+ * Group reserve: calls of one key share statements.
+ *
+ * While a reserve of a key is under way, later calls for the same key wait. When it has ended, those
+ * with the same `initialOffset` go out as one statement of the summed size, and its range is split
+ * among them in the order of their calls. So however many callers there are, each key has one
+ * statement in flight, and a call without company is never delayed.
+ *
+ * ```text
+ *   call a  ─────── statement 1 ───────→
+ *   call b      ╰─ waits ─╮
+ *   call c        ╰ waits ┴──── statement 2: b + c ────→
+ * ```
+ *
+ * - A sum that would pass 2^63 - 1 is not formed: the next group takes the rest.
+ * - A group that meets exhaustion is sent again one by one, in order, so that a greedy call starves
+ *   nobody.
+ * - A call's deadline includes its wait. If it ends before its group is sent, nothing is reserved for
+ *   it; if it ends after, its part is a gap. A group's deadline is the latest of its calls', so that
+ *   a statement that never ends holds up the key no longer than that.
+ * - An error of the group's statement is the error of each of its calls.
+ *
+ * @module
+ */
+
+import { RangeExhaustedError } from "../errors.ts";
+import { Deadline, type Runtime } from "../runtime.ts";
+import { maxValue } from "../sql/dialect.ts";
+import type { Range, Reservation, Take } from "./range.ts";
+
+interface Waiting extends Reservation {
+  readonly resolve: (range: Range) => void;
+  readonly reject: (error: unknown) => void;
+  /** Set when the deadline passed while it waited or while its group was under way. */
+  ended: boolean;
+}
+
+/** Sends the calls of each key one statement at a time. */
+export class GroupReserve {
+  readonly #runtime: Runtime;
+  readonly #take: Take;
+  /** The calls that wait for each key that has a statement under way. */
+  readonly #lanes = new Map<string, Waiting[]>();
+
+  /**
+   * @param runtime The clock and timers.
+   * @param take Sends one statement.
+   */
+  constructor(runtime: Runtime, take: Take) {
+    this.#runtime = runtime;
+    this.#take = take;
+  }
+
+  /** Reserves for one call: at once if its key has nothing under way, else with the next group. */
+  async reserve(call: Reservation): Promise<Range> {
+    const lane = this.#lanes.get(call.key);
+    if (lane !== undefined) return await this.#wait(lane, call);
+    const waiting: Waiting[] = [];
+    this.#lanes.set(call.key, waiting);
+    try {
+      return await this.#take(call, 1);
+    } finally {
+      if (waiting.length === 0) this.#lanes.delete(call.key);
+      else void this.#drain(call.key, waiting);
+    }
+  }
+
+  #wait(lane: Waiting[], call: Reservation): Promise<Range> {
+    return new Promise((resolve, reject) => {
+      const waiting: Waiting = {
+        ...call,
+        ended: false,
+        resolve: (range) => (remove(), resolve(range)),
+        reject: (error) => (remove(), reject(error)),
+      };
+      lane.push(waiting);
+      const remove = call.deadline.onOver(() => {
+        waiting.ended = true;
+        const index = lane.indexOf(waiting);
+        const sent = index < 0;
+        if (!sent) lane.splice(index, 1);
+        reject(call.deadline.error("run range.reserve", sent ? "unknown" : "nothing"));
+      });
+    });
+  }
+
+  async #drain(key: string, lane: Waiting[]): Promise<void> {
+    while (lane.length > 0) {
+      await this.#send(nextGroup(lane));
+    }
+    this.#lanes.delete(key);
+  }
+
+  async #send(group: readonly Waiting[]): Promise<void> {
+    const [first] = group;
+    if (first === undefined) return;
+    const { key, initialOffset } = first;
+    const size = sum(group);
+    const latestMs = Math.max(...group.map((call) => call.deadline.atMs));
+    const timeoutMs = Math.max(1, latestMs - this.#runtime.monotonicMs());
+    const deadline = new Deadline(this.#runtime, { timeoutMs });
+    try {
+      const range = await this.#take({ key, size, initialOffset, deadline }, group.length);
+      split(group, range);
+    } catch (error) {
+      if (error instanceof RangeExhaustedError && group.length > 1) {
+        for (const call of group) {
+          if (!call.ended) await this.#send([call]);
+        }
+      } else for (const call of group) call.reject(error);
+    }
+  }
+}
+
+/** Takes the calls that can share the next statement from the front of a lane. */
+function nextGroup(lane: Waiting[]): Waiting[] {
+  const initialOffset = lane[0]?.initialOffset ?? 0n;
+  let size = 0n;
+  const rest = lane.findIndex((call) => {
+    size += call.size;
+    return call.initialOffset !== initialOffset || size > maxValue - initialOffset;
+  });
+  return lane.splice(0, rest < 0 ? lane.length : rest);
+}
+
+function sum(group: readonly Waiting[]): bigint {
+  return group.reduce((total, call) => total + call.size, 0n);
+}
+
+function split(group: readonly Waiting[], range: Range): void {
+  let start = range.start;
+  for (const call of group) {
+    const end = start + call.size;
+    call.resolve({ start, end });
+    start = end;
+  }
+}

@@ -1,0 +1,155 @@
+/**
+ * A client and its dialect as the capabilities use them.
+ *
+ * Every statement goes through here, and so every statement ends by its deadline, also when the
+ * driver never settles; every driver's error arrives as a `StoreError` of its kind; and what the
+ * database rolled back is repeated.
+ *
+ * @module
+ */
+
+import {
+  ConfigurationError,
+  FencepostError,
+  StoreClosedError,
+  StoreError,
+  type StoreErrorKind,
+} from "../errors.ts";
+import { emit, type EventListener } from "../events.ts";
+import { retry } from "../retry.ts";
+import { type CallOptions, Deadline, type Runtime } from "../runtime.ts";
+import type { Client, QueryOptions, Session, TransactionScript } from "./client.ts";
+import type { Dialect } from "./dialect.ts";
+import type { QueryResult } from "./row.ts";
+import type { Statement } from "./statement.ts";
+
+const reasons: Record<StoreErrorKind, string> = {
+  connection: "the connection failed, so the outcome of what was sent is unknown",
+  deadlock: "the database chose it as a deadlock's victim",
+  diskFull: "the database has no space left",
+  duplicate: "the row or object exists already",
+  missingTable: "a table does not exist, pass initSchema: true or run the schema script",
+  other: "the database or its driver failed",
+  permission: "the database refused the user or a privilege",
+  readOnly: "the server is read-only, a replica or a demoted primary",
+  serialization: "the database could not serialize it with others",
+};
+
+/** A client and its dialect, with deadlines, errors and retries. */
+export class Database {
+  /** The dialect. */
+  readonly dialect: Dialect;
+  /** Time and chance. */
+  readonly runtime: Runtime;
+  /** The observer, if there is one. */
+  readonly onEvent: EventListener | undefined;
+  readonly #client: Client;
+  readonly #timeoutMs: number;
+  #closed: Promise<void> | undefined;
+
+  /**
+   * @param client The driver adapter.
+   * @param options What the store was opened with.
+   */
+  constructor(
+    client: Client,
+    options: { dialect: Dialect; runtime: Runtime; onEvent?: EventListener; timeoutMs: number },
+  ) {
+    this.#client = client;
+    this.dialect = options.dialect;
+    this.runtime = options.runtime;
+    this.onEvent = options.onEvent;
+    this.#timeoutMs = options.timeoutMs;
+  }
+
+  /** Whether the driver has transactions. */
+  get hasTransactions(): boolean {
+    return this.#client.transaction !== undefined;
+  }
+
+  /** Starts the time of a call. */
+  deadline(options: CallOptions): Deadline {
+    if (this.#closed) throw new StoreClosedError();
+    const { timeoutMs = this.#timeoutMs, signal } = options;
+    return new Deadline(this.runtime, { timeoutMs, signal });
+  }
+
+  /** Runs statements of one name within one deadline, each in a commit of its own. */
+  session(options: QueryOptions): Session {
+    return { query: (statement) => this.query(statement, options) };
+  }
+
+  /** Runs one statement, once. */
+  query(statement: Statement, options: QueryOptions): Promise<QueryResult> {
+    return this.run(() => this.#client.query(statement, options), options);
+  }
+
+  /** Runs a transaction and repeats it while the database rolls it back. */
+  transaction<T>(script: TransactionScript<T>, options: QueryOptions): Promise<T> {
+    return this.retry(
+      () =>
+        this.run(async () => {
+          if (this.#client.transaction === undefined) {
+            throw new ConfigurationError(
+              `Cannot run ${options.name}: the driver has no transactions`,
+            );
+          }
+          return await this.#client.transaction(script, options);
+        }, options),
+      options,
+    );
+  }
+
+  /** Repeats an operation of single statements while the database rolls it back. */
+  retry<T>(operation: () => Promise<T>, options: QueryOptions): Promise<T> {
+    return retry(operation, {
+      runtime: this.runtime,
+      deadline: options.deadline,
+      statement: options.name,
+      isRetryable: (kind) => this.dialect.isRetryable(kind),
+      onRetry: (attempt, error, delayMs) => {
+        if (this.onEvent) {
+          const { kind } = error;
+          emit(this.onEvent, { type: "retry", statement: options.name, kind, attempt, delayMs });
+        }
+      },
+    });
+  }
+
+  /** Runs something of the client's: it ends by its deadline, and fails with the library's errors. */
+  async run<T>(operation: () => Promise<T>, options: QueryOptions): Promise<T> {
+    const action = `run ${options.name}`;
+    options.deadline.check(action);
+    try {
+      return await options.deadline.race(action, operation());
+    } catch (error) {
+      throw this.#storeError(options, error);
+    }
+  }
+
+  /** Closes the client if the library opened it. Later calls are refused. Idempotent. */
+  close(): Promise<void> {
+    return this.#closed ??= this.#client.close();
+  }
+
+  #storeError(options: QueryOptions, error: unknown): unknown {
+    const { signal } = options.deadline;
+    const ours = error instanceof FencepostError || (signal?.aborted && error === signal.reason);
+    return ours ? error : driverError(this.dialect.classify(error), options.name, error);
+  }
+}
+
+/** A driver's error as an error of its kind. The message holds nothing that the driver said. */
+export function driverError(kind: StoreErrorKind, statement: string, cause: unknown): StoreError {
+  const code = typeof cause === "object" && cause !== null && "code" in cause &&
+      /^[A-Z0-9_]{1,40}$/.test(String(cause.code))
+    ? String(cause.code)
+    : cause instanceof Error
+    ? cause.name
+    : typeof cause;
+  return new StoreError(`Cannot run ${statement}: ${reasons[kind]}: received ${code}`, {
+    kind,
+    statement,
+    cause,
+  });
+}

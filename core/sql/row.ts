@@ -1,0 +1,101 @@
+/**
+ * A row of a result, read by the names that the statement gave.
+ *
+ * Drivers return a 64-bit integer as a string, a number, a bigint or bytes, depending on the
+ * application's settings. A row gives it back as the type that the reader asks for, without loss,
+ * or throws; it never rounds.
+ *
+ * @module
+ */
+
+import { ConfigurationError } from "../errors.ts";
+
+/** A value as a driver returns it. */
+export type Cell = unknown;
+
+const utf8 = new TextDecoder("utf-8", { fatal: true });
+
+/** One row of a result. */
+export class Row {
+  readonly #indexOf: (name: string) => number;
+  readonly #cells: readonly Cell[];
+
+  /**
+   * @param indexOf Finds a column by the name that the statement gave; -1 if there is none.
+   * @param cells The values, in the order of the columns.
+   */
+  constructor(indexOf: (name: string) => number, cells: readonly Cell[]) {
+    this.#indexOf = indexOf;
+    this.#cells = cells;
+  }
+
+  /** Whether the column holds null. */
+  isNull(name: string): boolean {
+    return this.#cell(name) === null;
+  }
+
+  /** The column as a 64-bit integer. Throws if it is not one, or was rounded on its way here. */
+  bigint(name: string): bigint {
+    const cell = textOf(this.#cell(name));
+    if (typeof cell === "bigint") return cell;
+    if (typeof cell === "number" && Number.isSafeInteger(cell)) return BigInt(cell);
+    if (typeof cell === "string" && /^-?[0-9]+$/.test(cell)) return BigInt(cell);
+    return mismatch(name, "an integer without loss", cell);
+  }
+
+  /** The column as a number. Throws if it is not an integer that a number holds exactly. */
+  number(name: string): number {
+    const value = Number(this.bigint(name));
+    return Number.isSafeInteger(value) ? value : mismatch(name, "a safe integer", value);
+  }
+
+  /** The column as text. */
+  text(name: string): string {
+    const cell = textOf(this.#cell(name));
+    return typeof cell === "string" ? cell : mismatch(name, "text", cell);
+  }
+
+  /** The column as true or false, whether the database has a boolean type or stores 1 and 0. */
+  boolean(name: string): boolean {
+    const cell = textOf(this.#cell(name));
+    if (cell === true || cell === 1 || cell === 1n || cell === "t" || cell === "true") return true;
+    if (cell === "1" || cell === "\u0001") return true;
+    if (cell === false || cell === 0 || cell === 0n || cell === "f" || cell === "false") {
+      return false;
+    }
+    if (cell === "0" || cell === "\u0000") return false;
+    return mismatch(name, "a boolean", cell);
+  }
+
+  #cell(name: string): Cell {
+    const index = this.#indexOf(name);
+    if (index < 0) {
+      throw new ConfigurationError(`Cannot read column "${name}": the result has none`);
+    }
+    return this.#cells[index] ?? null;
+  }
+}
+
+/** What a statement gave. */
+export interface QueryResult {
+  /** The rows, if it returns any. */
+  readonly rows: readonly Row[];
+  /** How many rows it changed, as the driver counts them. */
+  readonly affected: number;
+}
+
+/** Finds columns by name in the order in which a driver reports them. */
+export function columnIndex(names: readonly string[]): (name: string) => number {
+  return (name) => names.indexOf(name);
+}
+
+function textOf(cell: Cell): Cell {
+  return cell instanceof Uint8Array ? utf8.decode(cell) : cell;
+}
+
+function mismatch(name: string, wanted: string, cell: Cell): never {
+  const type = cell === null ? "null" : typeof cell;
+  throw new ConfigurationError(
+    `Cannot read column "${name}": the driver must return ${wanted}: received a ${type}`,
+  );
+}

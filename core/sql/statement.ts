@@ -1,0 +1,210 @@
+/**
+ * Statements as tagged templates: values bind, identifiers splice, fragments nest. No value is ever
+ * concatenated into SQL.
+ *
+ * A {@linkcode Renderer} turns a statement into what a driver takes. The text depends only on the
+ * templates and the identifiers, so it is made once for each combination: a statement that is
+ * repeated reaches the driver as the same text and is prepared once on the server.
+ *
+ * @module
+ */
+
+import { InvalidArgumentError } from "../errors.ts";
+
+/** What can be bound as a parameter. A number must be a safe integer. */
+export type Bindable = string | number | bigint | boolean | null;
+
+/** What can stand in a `${…}` of a statement. */
+export type SqlPart = Bindable | Identifier | Statement;
+
+const namePattern = /^[A-Za-z_][A-Za-z0-9_]*$/;
+/** PostgreSQL cuts longer names without a word. */
+const maxNameLength = 63;
+
+/**
+ * The checked name of a table or column, optionally qualified by a schema.
+ *
+ * It is always quoted when it is rendered, so mixed case and reserved words work.
+ *
+ * @example
+ * ```ts
+ * import { Identifier } from "@fencepost/store";
+ *
+ * console.log(Identifier.parse("shop.Order", "rangeTable").parts); // ["shop", "Order"]
+ * ```
+ */
+export class Identifier {
+  /** The schema, if there is one, and the name. */
+  readonly parts: readonly [string] | readonly [string, string];
+
+  private constructor(parts: readonly [string] | readonly [string, string]) {
+    this.parts = parts;
+  }
+
+  /**
+   * Checks a name: one or two parts with a dot between, each 1 to 63 letters A to Z, digits and
+   * underscores, not starting with a digit.
+   *
+   * @param text The name, such as "cosid_range" or "shop.cosid_range".
+   * @param option The option that it came from, for the error.
+   */
+  static parse(text: string, option: string): Identifier {
+    const parts = typeof text === "string" ? text.split(".") : [];
+    const valid = parts.every((part) => namePattern.test(part) && part.length <= maxNameLength);
+    const [first, second] = parts;
+    if (!valid || first === undefined || parts.length > 2) {
+      throw new InvalidArgumentError(
+        `Cannot use ${option}: it must be a name of 1 to 63 letters, digits and underscores, ` +
+          `optionally after a schema and a dot: received ${show(text)}`,
+      );
+    }
+    return new Identifier(second === undefined ? [first] : [first, second]);
+  }
+
+  /** The name without its schema. */
+  get name(): string {
+    return this.parts[1] ?? this.parts[0];
+  }
+
+  /** The schema; undefined if the name is not qualified. */
+  get schema(): string | undefined {
+    return this.parts[1] === undefined ? undefined : this.parts[0];
+  }
+
+  /** The name as it was configured. */
+  toString(): string {
+    return this.parts.join(".");
+  }
+}
+
+/** A statement, or a fragment of one. Made by the {@linkcode sql} tag. */
+export class Statement {
+  /** The text between the parts. */
+  readonly strings: TemplateStringsArray;
+  /** The parts. */
+  readonly parts: readonly SqlPart[];
+
+  /**
+   * @param strings The text between the parts.
+   * @param parts The parts.
+   */
+  constructor(strings: TemplateStringsArray, parts: readonly SqlPart[]) {
+    this.strings = strings;
+    this.parts = parts;
+  }
+}
+
+/**
+ * Writes a statement: values bind, identifiers splice, fragments nest.
+ *
+ * @example
+ * ```ts
+ * import { Identifier, sql } from "@fencepost/store";
+ *
+ * const table = Identifier.parse("cosid_range", "rangeTable");
+ * const statement = sql`select next_value from ${table} where range_key = ${"order"}`;
+ * console.log(statement.parts.length); // 2
+ * ```
+ */
+export function sql(strings: TemplateStringsArray, ...parts: SqlPart[]): Statement {
+  return new Statement(strings, parts);
+}
+
+/** A statement as a driver takes it. */
+export interface Rendered<T> {
+  /** What was made of the text, the same object for the same templates and identifiers. */
+  readonly text: T;
+  /** The values to bind, in order. */
+  readonly values: readonly Bindable[];
+}
+
+interface Node<T> {
+  readonly children: Map<object, Node<T>>;
+  text?: T;
+}
+
+/** Renders statements for one driver and remembers their texts. */
+export class Renderer<T> {
+  readonly #quote: (name: string) => string;
+  readonly #make: (pieces: readonly string[]) => T;
+  readonly #root: Node<T> = { children: new Map() };
+
+  /**
+   * @param options How names are quoted, and what is made of the pieces of text that stand before,
+   * between and after the bound values.
+   */
+  constructor(
+    options: { quote: (name: string) => string; make: (pieces: readonly string[]) => T },
+  ) {
+    this.#quote = options.quote;
+    this.#make = options.make;
+  }
+
+  /** Renders a statement. */
+  render(statement: Statement): Rendered<T> {
+    const values: Bindable[] = [];
+    const node = this.#find(this.#root, statement, values);
+    node.text ??= this.#make(this.#pieces(statement, [""]));
+    return { text: node.text, values };
+  }
+
+  #find(node: Node<T>, statement: Statement, values: Bindable[]): Node<T> {
+    let found = child(node, statement.strings);
+    for (const part of statement.parts) {
+      if (part instanceof Statement) found = this.#find(found, part, values);
+      else if (part instanceof Identifier) found = child(found, part);
+      else values.push(part);
+    }
+    return found;
+  }
+
+  #pieces(statement: Statement, pieces: string[]): string[] {
+    statement.strings.forEach((text, index) => {
+      pieces.push(pieces.pop() + text);
+      if (index === statement.parts.length) return;
+      const part = statement.parts[index];
+      if (part instanceof Statement) this.#pieces(part, pieces);
+      else if (part instanceof Identifier) {
+        pieces.push(pieces.pop() + part.parts.map(this.#quote).join("."));
+      } else pieces.push("");
+    });
+    return pieces;
+  }
+}
+
+function child<T>(node: Node<T>, key: object): Node<T> {
+  let found = node.children.get(key);
+  if (found === undefined) {
+    found = { children: new Map() };
+    node.children.set(key, found);
+  }
+  return found;
+}
+
+/** Quotes a name as the SQL standard does. */
+export function doubleQuoted(name: string): string {
+  return `"${name}"`;
+}
+
+/** The text of a statement without bound values, for a script. */
+export function scriptText(statement: Statement, quote: (name: string) => string): string {
+  const make = (pieces: readonly string[]): string => {
+    if (pieces.length > 1) throw new TypeError("A statement of a script binds no value");
+    return pieces.join("");
+  };
+  return new Renderer({ quote, make }).render(statement).text;
+}
+
+/** A value as an error message shows it: bounded, and readable whatever it is. */
+export function show(value: unknown): string {
+  const text = typeof value === "string"
+    ? JSON.stringify(value)
+    : typeof value === "bigint"
+    ? `${value}n`
+    : typeof value === "object" && value !== null
+    ? Array.isArray(value) ? "an array" : "an object"
+    : typeof value === "function"
+    ? "a function"
+    : String(value);
+  return text.length <= 80 ? text : `${text.slice(0, 77)}...`;
+}

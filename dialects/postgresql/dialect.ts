@@ -1,0 +1,183 @@
+/**
+ * All SQL that only PostgreSQL speaks.
+ *
+ * @module
+ */
+
+import type { StoreErrorKind } from "../../core/errors.ts";
+import type { ServerInfo, Session } from "../../core/sql/client.ts";
+import {
+  type ColumnInfo,
+  Dialect,
+  type Feature,
+  maxValue,
+  type RangeRow,
+  type ReserveRequest,
+  type TableSchema,
+} from "../../core/sql/dialect.ts";
+import { doubleQuoted, type Identifier, sql, type Statement } from "../../core/sql/statement.ts";
+import type { Tables } from "../../core/sql/tables.ts";
+import { postgresqlSchema } from "../../schema/postgresql.ts";
+
+/** Asks a server of the PostgreSQL protocol what it is. */
+export const selectVersion: Statement = sql`select version() as version`;
+
+/** The isolation of the transactions that the library opens: reads see what others have committed. */
+export const isolation = "isolation level read committed";
+
+/** Begins a transaction. */
+export const begin: Statement = sql`begin isolation level read committed`;
+
+/** Makes a transaction's work permanent. */
+export const commit: Statement = sql`commit`;
+
+/** Takes a transaction's work back. */
+export const rollback: Statement = sql`rollback`;
+
+/** The lowest version that the tests run on; lower ones down to 12 are not refused. */
+const testedMajor = 15;
+const lowestMajor = 12;
+
+class PostgresqlDialect extends Dialect {
+  override readonly name = "postgresql";
+
+  override readonly nowMillis: Statement =
+    sql`floor(extract(epoch from clock_timestamp()) * 1000)::bigint`;
+
+  override readonly lockRow: Statement = sql` for update`;
+
+  override supports(server: ServerInfo): boolean {
+    return server.product === "PostgreSQL" && Number.parseInt(server.version) >= lowestMajor;
+  }
+
+  override schema(feature: Feature, tables: Tables): readonly TableSchema[] {
+    return postgresqlSchema(feature, tables);
+  }
+
+  override async reserve(session: Session, request: ReserveRequest): Promise<bigint | undefined> {
+    const { table, key, size, initialOffset } = request;
+    const { rows } = await session.query(sql`
+      insert into ${table} as known (range_key, next_value)
+      values (${key}, ${initialOffset + size})
+      on conflict (range_key) do update
+      set next_value = known.next_value + ${size}
+      where not known.sealed and known.next_value <= ${maxValue - size}
+      returning next_value
+    `);
+    return rows[0]?.bigint("next_value");
+  }
+
+  override insertRangeIfAbsent({ table, key, nextValue, sealed }: RangeRow): Statement {
+    return sql`
+      insert into ${table} (range_key, next_value, sealed)
+      values (${key}, ${nextValue}, ${sealed})
+      on conflict (range_key) do nothing
+    `;
+  }
+
+  override async columns(session: Session, table: Identifier): Promise<readonly ColumnInfo[]> {
+    const { rows } = await session.query(sql`
+      select
+        a.attname::text as name,
+        t.typname::text as type,
+        coalesce(c.collisdeterministic, true) as exact
+      from pg_catalog.pg_attribute a
+      join pg_catalog.pg_type t on t.oid = a.atttypid
+      left join pg_catalog.pg_collation c on c.oid = a.attcollation
+      where a.attrelid = to_regclass(${table.parts.map(doubleQuoted).join(".")})
+        and a.attnum > 0
+        and not a.attisdropped
+    `);
+    return rows.map((row) => {
+      const type = row.text("type");
+      const inexact = type === "citext"
+        ? "its type citext ignores case"
+        : type === "bpchar"
+        ? "its type char ignores spaces at the end"
+        : row.boolean("exact")
+        ? undefined
+        : "its collation is nondeterministic";
+      return { name: row.text("name"), inexact };
+    });
+  }
+
+  override async weaknesses(session: Session): Promise<readonly string[]> {
+    const { rows } = await session.query(sql`
+      select
+        current_setting('server_version_num')::integer / 10000 as major,
+        current_setting('synchronous_commit') as synchronous_commit,
+        current_setting('fsync') as fsync,
+        current_setting('full_page_writes') as full_page_writes,
+        current_setting('server_encoding') as encoding
+    `);
+    const [row] = rows;
+    if (row === undefined) return [];
+    const lost = "a crash can lose committed writes, whose values are then handed out again";
+    const found: string[] = [];
+    for (const setting of ["synchronous_commit", "fsync", "full_page_writes"]) {
+      if (row.text(setting) === "off") found.push(`${setting} is off: ${lost}. Turn it on.`);
+    }
+    if (row.text("encoding") !== "UTF8") {
+      found.push(
+        `server_encoding is ${row.text("encoding")}: not every key can be stored. ` +
+          `Use a database with the encoding UTF8.`,
+      );
+    }
+    if (row.number("major") < testedMajor) {
+      found.push(
+        `PostgreSQL ${row.number("major")} is older than those that are tested. ` +
+          `Use ${testedMajor} or later.`,
+      );
+    }
+    return found;
+  }
+
+  override classify(error: unknown): StoreErrorKind {
+    const code = typeof error === "object" && error !== null && "code" in error
+      ? String(error.code)
+      : "";
+    const kind = kinds.get(code) ?? kinds.get(code.slice(0, 2));
+    if (kind !== undefined) return kind;
+    // pg has no code for a connection that ended or could not be had, only words.
+    const words = error instanceof Error && !/^[0-9A-Z]{5}$/.test(code) ? error.message : "";
+    return /connect/i.test(words) ? "connection" : "other";
+  }
+}
+
+/** By SQLSTATE, by its class, or by the code of a driver or of the platform's sockets. */
+const kinds: ReadonlyMap<string, StoreErrorKind> = new Map([
+  ["08", "connection"],
+  ["23505", "duplicate"],
+  ["25006", "readOnly"],
+  ["28", "permission"],
+  ["3F000", "missingTable"],
+  ["40001", "serialization"],
+  ["40P01", "deadlock"],
+  ["42501", "permission"],
+  ["42701", "duplicate"],
+  ["42710", "duplicate"],
+  ["42P01", "missingTable"],
+  ["42P06", "duplicate"],
+  ["42P07", "duplicate"],
+  ["53100", "diskFull"],
+  ["53300", "connection"],
+  ["57P01", "connection"],
+  ["57P02", "connection"],
+  ["57P03", "connection"],
+  ["CONNECTION_CLOSED", "connection"],
+  ["CONNECTION_DESTROYED", "connection"],
+  ["CONNECTION_ENDED", "connection"],
+  ["CONNECT_TIMEOUT", "connection"],
+  ["ECONNABORTED", "connection"],
+  ["ECONNREFUSED", "connection"],
+  ["ECONNRESET", "connection"],
+  ["EHOSTUNREACH", "connection"],
+  ["ENETUNREACH", "connection"],
+  ["ENOENT", "connection"],
+  ["ENOTFOUND", "connection"],
+  ["EPIPE", "connection"],
+  ["ETIMEDOUT", "connection"],
+]);
+
+/** The dialect of PostgreSQL, 15 or later; 12 to 14 are not refused. */
+export const postgresqlDialect: Dialect = new PostgresqlDialect();

@@ -1,0 +1,298 @@
+/**
+ * PostgreSQL over `pg` (node-postgres).
+ *
+ * - Each statement, or transaction, runs on a connection that is taken out of the pool for it. If its
+ *   deadline passes while it is under way, the connection is destroyed rather than put back.
+ * - Statements are named, so the driver prepares each once on a connection; one round trip, also the
+ *   first time.
+ * - Values travel as text, and rows are read without the application's type parsers. The setting
+ *   `binary` cannot be undone for a statement, and the driver damages 64-bit integers with it: it is
+ *   refused.
+ * - The server's answers say whether a transaction is open. A connection that comes out of the pool
+ *   inside one, or whose answer says so, is refused.
+ *
+ * @module
+ */
+
+import { ConfigurationError } from "../../core/errors.ts";
+import {
+  type Client,
+  type QueryOptions,
+  runScript,
+  type ServerInfo,
+  type Session,
+  type TransactionScript,
+} from "../../core/sql/client.ts";
+import { inTransaction, Turns, waitOut } from "../../core/sql/exclusive.ts";
+import { columnIndex, type QueryResult, Row } from "../../core/sql/row.ts";
+import { doubleQuoted, Renderer, type Statement } from "../../core/sql/statement.ts";
+import { begin, commit, rollback, selectVersion } from "./dialect.ts";
+import { numbered, parameterText, serverInfo } from "./protocol.ts";
+
+/** A statement as `pg` takes it. */
+export interface PgQuery {
+  /** The text, with `$1` for the first value. */
+  text: string;
+  /** The values. */
+  values: (string | null)[];
+  /** The name under which it is prepared. */
+  name?: string;
+  /** Asks for rows as arrays. */
+  rowMode: "array";
+  /** The parsers of the columns. */
+  types: {
+    getTypeParser(type: number, format?: string): (value: never) => unknown;
+  };
+}
+
+/** A result of `pg`, as far as it is used. */
+export interface PgResult {
+  /** The rows, as arrays. */
+  rows: unknown[][];
+  /** The columns. */
+  fields: { name: string }[];
+  /** How many rows the statement returned or changed. */
+  rowCount: number | null;
+}
+
+/** A connection of `pg`, as far as it is used. */
+export interface PgConnection {
+  /** Runs a statement. */
+  query(query: PgQuery): Promise<PgResult>;
+  /** Whether a transaction is open: "I" if none is. Absent in older versions. */
+  getTransactionStatus?(): string | null;
+  /** Whether results come in the binary format. */
+  readonly binary?: boolean;
+}
+
+/** A connection that was taken out of a pool. */
+export interface PgPooledConnection extends PgConnection {
+  /** Puts it back, or destroys it. */
+  release(destroy?: boolean): void;
+}
+
+/** A pool of `pg`, as far as it is used: a `Pool`. */
+export interface PgPool {
+  /** How many connections it has. */
+  readonly totalCount: number;
+  /** Takes a connection out of the pool. */
+  connect(): Promise<PgPooledConnection>;
+}
+
+/** How the adapter gets hold of a connection. */
+interface Held {
+  readonly connection: PgConnection;
+  /** Settles when the last statement that was sent on it has. */
+  pending: Promise<unknown>;
+  /** Puts it back; a connection whose state is not known is not used again as it is. */
+  readonly giveBack: (clean: boolean) => void;
+}
+
+/** Gives every value as the text that came from the server. */
+const asText: PgQuery["types"] = { getTypeParser: () => (value) => value };
+
+/** PostgreSQL over a pool of `pg`, or over one of its clients that nobody else uses. */
+export class PgClient implements Client {
+  readonly family = "postgresql";
+  readonly #take: (options: QueryOptions) => Promise<Held>;
+  readonly #prepare: boolean;
+  readonly #renderer: Renderer<{ text: string; name: string }>;
+
+  /**
+   * @param target The pool or client.
+   * @param options Whether it is used by nobody else; whether statements are prepared on the server.
+   */
+  constructor(
+    target: PgPool | PgConnection,
+    options: { exclusive: boolean; prepare: boolean; uuid: () => string },
+  ) {
+    this.#prepare = options.prepare;
+    this.#take = isPool(target)
+      ? (call) => takeFromPool(target, call)
+      : takeInTurns(target, options.exclusive);
+    // Names are told apart from those of another store, or another copy of the library, on the pool.
+    const prefix = `fencepost_${options.uuid().slice(0, 8)}`;
+    let count = 0;
+    this.#renderer = new Renderer({
+      quote: doubleQuoted,
+      make: (pieces) => ({ text: numbered(pieces), name: `${prefix}_${++count}` }),
+    });
+  }
+
+  /** Asks for the version of the server. */
+  async server(options: QueryOptions): Promise<ServerInfo> {
+    return serverInfo(await this.query(selectVersion, options));
+  }
+
+  /** Runs one statement on a connection that nobody else uses meanwhile. */
+  query(statement: Statement, options: QueryOptions): Promise<QueryResult> {
+    return this.#hold(options, async (held) => {
+      const result = await this.#run(held, statement, options);
+      if (isOpen(held.connection)) throw inTransaction(options.name);
+      return result;
+    });
+  }
+
+  /** Runs a transaction on a connection that nobody else uses meanwhile. */
+  transaction<T>(script: TransactionScript<T>, options: QueryOptions): Promise<T> {
+    return this.#hold(options, async (held) => {
+      await this.#run(held, begin, options);
+      try {
+        const value = await runScript(script, (statement) => this.#run(held, statement, options));
+        await this.#run(held, commit, options);
+        return value;
+      } catch (error) {
+        const undone = this.#send(held, rollback);
+        // At the deadline nobody waits for it; the connection is not used before it is done.
+        if (options.deadline.over) undone.catch(() => {});
+        else await undone;
+        throw error;
+      }
+    });
+  }
+
+  /** Runs statements in a transaction of the application's, on the connection that it began on. */
+  session(transaction: unknown): Session {
+    if (!isConnection(transaction)) {
+      throw new ConfigurationError(
+        "Cannot use transaction: it must be the client of pg on which it was begun",
+      );
+    }
+    const held = { connection: transaction, pending: Promise.resolve(), giveBack: () => {} };
+    return { query: (statement) => this.#send(held, statement) };
+  }
+
+  /** Does nothing: what the adapter works with was given to it. */
+  close(): Promise<void> {
+    return Promise.resolve();
+  }
+
+  async #hold<T>(options: QueryOptions, work: (held: Held) => Promise<T>): Promise<T> {
+    const held = await this.#take(options);
+    let clean = false;
+    try {
+      const value = await work(held);
+      clean = true;
+      return value;
+    } catch (error) {
+      clean = !options.deadline.over && isFromServer(error) && !isOpen(held.connection);
+      throw error;
+    } finally {
+      held.giveBack(clean);
+    }
+  }
+
+  #run(held: Held, statement: Statement, options: QueryOptions): Promise<QueryResult> {
+    const action = `run ${options.name}`;
+    options.deadline.check(action);
+    return options.deadline.race(action, this.#send(held, statement));
+  }
+
+  async #send(held: Held, statement: Statement): Promise<QueryResult> {
+    const { text: { text, name }, values } = this.#renderer.render(statement);
+    const query: PgQuery = {
+      text,
+      values: values.map(parameterText),
+      rowMode: "array",
+      types: asText,
+    };
+    if (this.#prepare && values.length > 0) query.name = name;
+    const answer = held.connection.query(query);
+    held.pending = answer.catch(() => {});
+    const { rows, fields, rowCount } = await answer;
+    const indexOf = columnIndex(fields.map((field) => field.name));
+    return { rows: rows.map((cells) => new Row(indexOf, cells)), affected: rowCount ?? 0 };
+  }
+}
+
+/** Whether something looks like a pool or a client of `pg`. */
+export function isPg(value: unknown): value is PgPool | PgConnection {
+  return isConnection(value) && "connect" in value && typeof value.connect === "function";
+}
+
+function isConnection(value: unknown): value is PgConnection {
+  return typeof value === "object" && value !== null && "query" in value &&
+    typeof value.query === "function";
+}
+
+function isPool(value: PgPool | PgConnection): value is PgPool {
+  return "totalCount" in value;
+}
+
+function isOpen(connection: PgConnection): boolean {
+  const status = connection.getTransactionStatus?.() ?? "I";
+  return status !== "I";
+}
+
+/** The server answered with an error, so the connection is in step; else nobody knows. */
+function isFromServer(error: unknown): boolean {
+  return error instanceof Error && "severity" in error;
+}
+
+async function takeFromPool(pool: PgPool, options: QueryOptions): Promise<Held> {
+  const { name, deadline } = options;
+  const coming = pool.connect();
+  const connection = await deadline.race(`run ${name}`, coming).catch((error) => {
+    coming.then((late) => late.release(), () => {});
+    throw error;
+  });
+  const giveBack = (clean: boolean) => connection.release(!clean);
+  try {
+    refuseBinary(connection);
+    if (isOpen(connection)) throw inTransaction(name);
+  } catch (error) {
+    giveBack(true);
+    throw error;
+  }
+  return { connection, pending: Promise.resolve(), giveBack };
+}
+
+function takeInTurns(
+  connection: PgConnection,
+  exclusive: boolean,
+): (options: QueryOptions) => Promise<Held> {
+  if (!exclusive) {
+    throw new ConfigurationError(
+      "Cannot open store: a single client may be inside a transaction of the application's, pass " +
+        "a Pool, or exclusive: true if nothing else sends begin on it: received a client of pg",
+    );
+  }
+  if (connection.getTransactionStatus === undefined) {
+    throw new ConfigurationError(
+      "Cannot open store: this version of pg does not tell whether a transaction is open, pass a " +
+        "Pool or use a later version: received a client without getTransactionStatus",
+    );
+  }
+  refuseBinary(connection);
+  const turns = new Turns();
+  return async (options) => {
+    const { name, deadline } = options;
+    const turn = turns.take();
+    const end = await deadline.race(`run ${name}`, turn).catch((error) => {
+      turn.then((late) => late());
+      throw error;
+    });
+    // A statement whose deadline passed is still under way: the turn lasts until it has ended.
+    const held: Held = {
+      connection,
+      pending: Promise.resolve(),
+      giveBack: () => void held.pending.then(end),
+    };
+    try {
+      await waitOut(() => isOpen(connection), options);
+    } catch (error) {
+      end();
+      throw error;
+    }
+    return held;
+  };
+}
+
+function refuseBinary(connection: PgConnection): void {
+  if (connection.binary) {
+    throw new ConfigurationError(
+      "Cannot open store: the setting binary of pg damages 64-bit integers, turn it off: received " +
+        "true",
+    );
+  }
+}

@@ -1,0 +1,215 @@
+/**
+ * PostgreSQL over `postgres` (postgres.js), by its own tagged template.
+ *
+ * - A statement is given to the driver as one unchanging template, so the driver prepares it once on
+ *   each connection and sends it in one round trip from then on.
+ * - A value is bound with the type "unknown", for which the driver has no serializer, so none that the
+ *   application has set can change it; the server infers the type from the statement.
+ * - Rows are read raw, before the application's parsers, and by the names that the statement gave,
+ *   whatever the application's column transform makes of them. A row transform cannot be undone for a
+ *   statement: it is refused.
+ * - At the deadline nothing is cancelled on the server: the driver's cancel names the connection, not
+ *   the statement, and may hit a neighbour's. A transaction is rolled back before its connection is
+ *   used again.
+ *
+ * @module
+ */
+
+import { ConfigurationError } from "../../core/errors.ts";
+import {
+  type Client,
+  type QueryOptions,
+  runScript,
+  type ServerInfo,
+  type Session,
+  type TransactionScript,
+} from "../../core/sql/client.ts";
+import { inTransaction } from "../../core/sql/exclusive.ts";
+import { type QueryResult, Row } from "../../core/sql/row.ts";
+import { doubleQuoted, Renderer, type Statement } from "../../core/sql/statement.ts";
+import { isolation, selectVersion } from "./dialect.ts";
+import { numbered, parameterText, serverInfo } from "./protocol.ts";
+
+/** A result of postgres.js, as far as it is used. */
+export interface PostgresJsResult extends ArrayLike<unknown> {
+  /** How many rows the statement returned or changed. */
+  readonly count: number;
+  /** The columns, under the names that the application's transform gives them. */
+  readonly columns: readonly { readonly name: string }[];
+}
+
+/** A query of postgres.js before it is sent, as far as it is used. */
+export interface PostgresJsQuery {
+  /** Asks for rows as arrays of bytes. */
+  raw(): PromiseLike<PostgresJsResult>;
+}
+
+/** What runs statements in postgres.js: a pool, or an open transaction. */
+export interface PostgresJsRunner {
+  /** Makes a query of a template. `never` stands for whatever parameters the driver's types take. */
+  (template: TemplateStringsArray, ...parameters: never[]): PostgresJsQuery;
+  /** Makes a query of a text. */
+  unsafe(text: string, parameters?: never[], options?: { prepare?: boolean }): PostgresJsQuery;
+  /** Binds a value with a type. */
+  typed(value: never, type: number): unknown;
+}
+
+/** The pool of postgres.js, as far as it is used: what `postgres(…)` returns. */
+export interface PostgresJsSql extends PostgresJsRunner {
+  /** The settings that matter to the adapter. */
+  readonly options: {
+    readonly max: number;
+    readonly transform: {
+      readonly column: { readonly from?: unknown };
+      readonly row: { readonly from?: unknown };
+    };
+  };
+  /** Runs a transaction on a connection of its own. */
+  begin(
+    options: string,
+    work: (transaction: PostgresJsRunner) => Promise<unknown>,
+  ): Promise<unknown>;
+  /** Closes the pool. */
+  end(options?: { timeout?: number }): Promise<void>;
+}
+
+/** The OID of the type "unknown". */
+const unknownType = 705;
+/** How long closing a pool that the library opened waits for its statements, in seconds. */
+const closeTimeout = 5;
+
+/** PostgreSQL over a pool of postgres.js. */
+export class PostgresJsClient implements Client {
+  readonly family = "postgresql";
+  readonly #sql: PostgresJsSql;
+  readonly #opened: boolean;
+  readonly #prepare: boolean;
+  readonly #rename: ((name: string) => string) | undefined;
+  readonly #renderer = new Renderer({ quote: doubleQuoted, make: template });
+
+  /**
+   * @param sql The pool.
+   * @param options Whether the library opened it, and so closes it; whether it is used by nobody else;
+   * whether statements are prepared on the server.
+   */
+  constructor(
+    sql: PostgresJsSql,
+    options: { opened: boolean; exclusive: boolean; prepare: boolean },
+  ) {
+    refuseUnusable(sql, options.exclusive);
+    this.#sql = sql;
+    this.#opened = options.opened;
+    this.#prepare = options.prepare;
+    const rename = sql.options.transform.column.from;
+    if (typeof rename === "function") this.#rename = (name) => rename(name);
+  }
+
+  /** Asks for the version of the server. */
+  async server(options: QueryOptions): Promise<ServerInfo> {
+    return serverInfo(await this.query(selectVersion, options));
+  }
+
+  /** Runs one statement on any connection of the pool. */
+  query(statement: Statement, _options: QueryOptions): Promise<QueryResult> {
+    return this.#run(this.#sql, statement);
+  }
+
+  /** Runs a transaction on a connection of its own. */
+  async transaction<T>(script: TransactionScript<T>, options: QueryOptions): Promise<T> {
+    const { name, deadline } = options;
+    let result: { value: T } | undefined;
+    await this.#sql.begin(isolation, async (transaction) => {
+      const value = await runScript(script, (statement) => {
+        // Leaving early makes the driver send a rollback, behind the statement that is under way.
+        deadline.check(`run ${name}`);
+        return deadline.race(`run ${name}`, this.#run(transaction, statement));
+      });
+      deadline.check(`run ${name}`);
+      result = { value };
+    });
+    if (result === undefined) {
+      throw new TypeError("postgres.js ended a transaction without its work");
+    }
+    return result.value;
+  }
+
+  /** Runs statements in a transaction of the application's, given what `begin` gave it. */
+  session(transaction: unknown): Session {
+    if (!isTransaction(transaction)) {
+      throw new ConfigurationError(
+        "Cannot use transaction: it must be what postgres.js gives to the callback of begin",
+      );
+    }
+    return { query: (statement) => this.#run(transaction, statement) };
+  }
+
+  /** Closes the pool if the library opened it. */
+  async close(): Promise<void> {
+    if (this.#opened) await this.#sql.end({ timeout: closeTimeout });
+  }
+
+  async #run(runner: PostgresJsRunner, statement: Statement): Promise<QueryResult> {
+    const { text, values } = this.#renderer.render(statement);
+    const parameters = values.map((value) =>
+      runner.typed(parameterText(value) as never, unknownType) as never
+    );
+    const query = this.#prepare
+      ? runner(text.template, ...parameters)
+      : runner.unsafe(text.plain, parameters, { prepare: false });
+    const result = await query.raw();
+    const columns = result.columns ?? [];
+    const indexOf = (name: string) => this.#indexOf(columns, name);
+    const rows = Array.from(result, (cells) => new Row(indexOf, cells as unknown[]));
+    return { rows, affected: result.count ?? 0 };
+  }
+
+  #indexOf(columns: PostgresJsResult["columns"], name: string): number {
+    const wanted = this.#rename?.(name) ?? name;
+    const index = columns.findIndex((column) => column.name === wanted);
+    if (columns.findLastIndex((column) => column.name === wanted) !== index) {
+      throw new ConfigurationError(
+        `Cannot read column "${name}": the setting transform.column of postgres.js gives the same ` +
+          `name to two columns: received "${wanted}"`,
+      );
+    }
+    return index;
+  }
+}
+
+/** Whether something looks like what postgres.js makes: a pool, a transaction, a reserved one. */
+export function isPostgresJs(value: unknown): value is PostgresJsSql {
+  return typeof value === "function" && "unsafe" in value && "typed" in value;
+}
+
+function isTransaction(value: unknown): value is PostgresJsRunner {
+  return isPostgresJs(value) && "savepoint" in value;
+}
+
+function refuseUnusable(sql: PostgresJsSql, exclusive: boolean): void {
+  if ("savepoint" in sql) throw inTransaction("open store");
+  if ("release" in sql) {
+    throw new ConfigurationError(
+      "Cannot open store: it takes the pool of postgres.js, not a connection that was reserved",
+    );
+  }
+  if (sql.options.max === 1 && !exclusive) {
+    throw new ConfigurationError(
+      "Cannot open store: a pool of one connection may be inside a transaction of the " +
+        "application's, pass exclusive: true if nothing else sends begin on it: received max 1",
+    );
+  }
+  if (sql.options.transform.row.from !== undefined) {
+    throw new ConfigurationError(
+      "Cannot open store: the setting transform.row of postgres.js changes what the store reads, " +
+        "use a pool without it",
+    );
+  }
+}
+
+/** The text both as the driver's tag takes it and, for statements not prepared, as one string. */
+function template(pieces: readonly string[]): { template: TemplateStringsArray; plain: string } {
+  return {
+    template: Object.assign([...pieces], { raw: pieces }),
+    plain: numbered(pieces),
+  };
+}

@@ -1,0 +1,154 @@
+/**
+ * All SQL that only SQLite speaks.
+ *
+ * @module
+ */
+
+import type { StoreErrorKind } from "../../core/errors.ts";
+import type { ServerInfo, Session } from "../../core/sql/client.ts";
+import {
+  type ColumnInfo,
+  Dialect,
+  type Feature,
+  maxValue,
+  type RangeRow,
+  type ReserveRequest,
+  type TableSchema,
+} from "../../core/sql/dialect.ts";
+import { type Identifier, sql, type Statement } from "../../core/sql/statement.ts";
+import type { Tables } from "../../core/sql/tables.ts";
+import { sqliteSchema } from "../../schema/sqlite.ts";
+
+/** Asks for the version. */
+export const selectVersion: Statement = sql`select sqlite_version() as version`;
+
+/** Begins a transaction that holds the write lock from the start, so that it cannot lose it later. */
+export const begin: Statement = sql`begin immediate`;
+
+/** Makes a transaction's work permanent. */
+export const commit: Statement = sql`commit`;
+
+/** Takes a transaction's work back. */
+export const rollback: Statement = sql`rollback`;
+
+/** What a connection that the library opens is set to. */
+export const connectionSettings: readonly Statement[] = [
+  sql`pragma journal_mode = wal`,
+  sql`pragma synchronous = full`,
+];
+
+/** The first version with `returning`. */
+const lowestVersion = [3, 35] as const;
+
+class SqliteDialect extends Dialect {
+  override readonly name = "sqlite";
+
+  override readonly nowMillis: Statement =
+    sql`cast(round((julianday('now') - 2440587.5) * 86400000) as integer)`;
+
+  override readonly lockRow = undefined;
+
+  override supports(server: ServerInfo): boolean {
+    const [major = 0, minor = 0] = server.version.split(".").map(Number);
+    const [lowestMajor, lowestMinor] = lowestVersion;
+    return server.product === "SQLite" &&
+      (major > lowestMajor || (major === lowestMajor && minor >= lowestMinor));
+  }
+
+  override schema(feature: Feature, tables: Tables): readonly TableSchema[] {
+    return sqliteSchema(feature, tables);
+  }
+
+  override async reserve(session: Session, request: ReserveRequest): Promise<bigint | undefined> {
+    const { table, key, size, initialOffset } = request;
+    const { rows } = await session.query(sql`
+      insert into ${table} as known (range_key, next_value)
+      values (${key}, ${initialOffset + size})
+      on conflict (range_key) do update
+      set next_value = known.next_value + ${size}
+      where not known.sealed and known.next_value <= ${maxValue - size}
+      returning next_value
+    `);
+    return rows[0]?.bigint("next_value");
+  }
+
+  override insertRangeIfAbsent({ table, key, nextValue, sealed }: RangeRow): Statement {
+    return sql`
+      insert into ${table} (range_key, next_value, sealed)
+      values (${key}, ${nextValue}, ${sealed})
+      on conflict (range_key) do nothing
+    `;
+  }
+
+  override async columns(session: Session, table: Identifier): Promise<readonly ColumnInfo[]> {
+    // Without a name given, the pragma functions look a table up in all attached databases.
+    const { rows } = await session.query(sql`
+      select
+        info.name as name,
+        coalesce((
+          select used.coll
+          from pragma_index_list(${table.name}, ${table.schema ?? null}) as list
+          join pragma_index_xinfo(list.name, ${table.schema ?? null}) as used
+          where list.origin = 'pk' and used.name = info.name
+        ), 'BINARY') as collation
+      from pragma_table_info(${table.name}, ${table.schema ?? null}) as info
+    `);
+    return rows.map((row) => {
+      const collation = row.text("collation");
+      const inexact = collation === "BINARY" ? undefined : `its collation is ${collation}`;
+      return { name: row.text("name"), inexact };
+    });
+  }
+
+  override async weaknesses(session: Session): Promise<readonly string[]> {
+    const { rows: files } = await session.query(
+      sql`select file from pragma_database_list where name = 'main'`,
+    );
+    const inMemory = !files[0] || files[0].isNull("file") || files[0].text("file") === "";
+    if (inMemory) return [];
+    const { rows: [journal] } = await session.query(sql`pragma journal_mode`);
+    const { rows: [sync] } = await session.query(sql`pragma synchronous`);
+    const lost = "can lose committed writes, whose values are then handed out again";
+    const found: string[] = [];
+    const mode = journal?.text("journal_mode");
+    if (mode === "off" || mode === "memory") {
+      found.push(`journal_mode is ${mode}: a crash ${lost}. Set it to wal.`);
+    }
+    // In WAL mode NORMAL does not wait for the disk at a commit; with a rollback journal it does.
+    const level = sync?.number("synchronous") ?? 2;
+    if (level === 0 || (level === 1 && mode === "wal")) {
+      const word = level === 0 ? "off" : "normal";
+      found.push(`synchronous is ${word}: a loss of power ${lost}. Set it to full.`);
+    }
+    return found;
+  }
+
+  override classify(error: unknown): StoreErrorKind {
+    if (typeof error !== "object" || error === null || !("errcode" in error)) return "other";
+    const code = Number(error.errcode);
+    const kind = kinds.get(code) ?? kinds.get(code & 0xff);
+    if (kind !== undefined) return kind;
+    const words = error instanceof Error ? error.message : "";
+    // These have only the general code 1.
+    if (/^no such (table|database)|unknown database/.test(words)) return "missingTable";
+    if (/^duplicate column name|already exists/.test(words)) return "duplicate";
+    return "other";
+  }
+}
+
+/** By SQLite's result code, primary or extended. */
+const kinds: ReadonlyMap<number, StoreErrorKind> = new Map([
+  [3, "permission"],
+  [5, "serialization"],
+  [6, "serialization"],
+  [8, "readOnly"],
+  [10, "connection"],
+  [13, "diskFull"],
+  [14, "connection"],
+  [23, "permission"],
+  [1555, "duplicate"],
+  [2067, "duplicate"],
+]);
+
+/** The dialect of SQLite, 3.35 or later. */
+export const sqliteDialect: Dialect = new SqliteDialect();

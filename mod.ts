@@ -1,0 +1,104 @@
+/**
+ * Identifiers that never repeat, over the SQL database and the driver that a service already has.
+ *
+ * This entry opens a store from a URL, and loads the dialect and the driver of its scheme when it is
+ * called. To hand over a pool or connection of your own, import the entry of its database, such as
+ * `@fencepost/store/postgresql`.
+ *
+ * @example
+ * ```ts
+ * import { openStore } from "@fencepost/store";
+ *
+ * await using store = await openStore("sqlite::memory:", { initSchema: true });
+ * console.log(await store.ranges.reserve("order", 1_000)); // { start: 1n, end: 1001n }
+ * ```
+ *
+ * @module
+ */
+
+import { refuse } from "./core/arguments.ts";
+import { checkStoreOptions, openStoreOver, type Store, type StoreOptions } from "./core/store.ts";
+import type { Client } from "./core/sql/client.ts";
+
+export * from "./core/errors.ts";
+export type * from "./core/events.ts";
+export type { Range } from "./core/range/range.ts";
+export {
+  type FetchPlan,
+  type RangeState,
+  RangeStore,
+  type ReserveOptions,
+} from "./core/range/range_store.ts";
+export {
+  type CallOptions,
+  Deadline,
+  type Runtime,
+  systemRuntime,
+  type Timer,
+} from "./core/runtime.ts";
+export * from "./core/sql/client.ts";
+export * from "./core/sql/dialect.ts";
+export { type Cell, columnIndex, type QueryResult, Row } from "./core/sql/row.ts";
+export {
+  type Bindable,
+  doubleQuoted,
+  Identifier,
+  type Rendered,
+  Renderer,
+  sql,
+  type SqlPart,
+  Statement,
+} from "./core/sql/statement.ts";
+export type { TableOptions, Tables } from "./core/sql/tables.ts";
+export { Store, type StoreOptions } from "./core/store.ts";
+
+/** The options of `openStore` with a URL. */
+export interface UrlOptions extends StoreOptions {
+  /** Whether statements are prepared on the server, where the dialect has the option. */
+  prepare?: boolean;
+  /** The user, if it is not part of the URL. */
+  username?: string;
+  /** The password, if it is not part of the URL. It is part of no error. */
+  password?: string;
+}
+
+/**
+ * Opens a store from a URL: `postgres://…`, `postgresql://…`, `pglite:path`, `sqlite:path` or
+ * `sqlite::memory:`. The store closes the connections that it opened.
+ *
+ * Or over an adapter for a driver that the library does not know, with `dialects` or `dialect`.
+ *
+ * @param target The URL, or the adapter.
+ * @param options See `StoreOptions` and the entry of the database.
+ * @throws {InvalidArgumentError} If the scheme is not known, or an option is not allowed.
+ * @throws {DriverMissingError} If the driver's package is not installed.
+ * @throws {SchemaError} If a table is missing, or lacks a column.
+ * @throws {TimeoutError} If the server does not answer in time.
+ * @throws {StoreError} If the server cannot be reached, or refuses.
+ */
+export async function openStore(
+  target: string | Client,
+  options: UrlOptions = {},
+): Promise<Store> {
+  if (typeof target !== "string") {
+    if (typeof target?.query !== "function") {
+      refuse("open store", "the target must be a URL or a Client", target);
+    }
+    checkStoreOptions(options);
+    return await openStoreOver(target, { ...options, builtIn: [] });
+  }
+  const scheme = /^([a-z]+):/.exec(target)?.[1];
+  switch (scheme) {
+    case "postgres":
+    case "postgresql":
+    case "pglite":
+      return await (await import("./dialects/postgresql/mod.ts")).openStore(target, options);
+    case "sqlite":
+      return await (await import("./dialects/sqlite/mod.ts")).openStore(target, options);
+  }
+  refuse(
+    "open store",
+    "the URL must begin with postgres:, postgresql:, pglite: or sqlite:",
+    scheme === undefined ? "no scheme" : `${scheme}:…`,
+  );
+}
