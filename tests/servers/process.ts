@@ -18,7 +18,10 @@ import { removeFolder } from "./temporary.ts";
 export interface ServerProcessOptions {
   /** Its own folder: the working directory, the log, and all that is removed after it ended. */
   readonly folder: string;
-  /** The signal that ends it fastest without a trace: "QUIT". */
+  /**
+   * The signal that ends it fastest. INT and QUIT only if the server handles them, for a shell's
+   * background commands begin by ignoring both.
+   */
   readonly signal: string;
 }
 
