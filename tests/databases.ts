@@ -1,0 +1,210 @@
+/**
+ * The databases of a test run, each under every driver that it has, as contexts for the
+ * compatibility kit.
+ *
+ * Every case has tables of its own. What a case opened is closed when it has ended, whatever its
+ * outcome, and its tables are dropped.
+ *
+ * @module
+ */
+
+import { DatabaseSync } from "node:sqlite";
+import { PGlite } from "@electric-sql/pglite";
+// @ts-types="npm:@types/pg@^8.15.0"
+import pg from "pg";
+import postgres from "postgres";
+import { type Client, type Dialect, openStore, type Session, sql, type Store } from "../mod.ts";
+import { Identifier } from "../mod.ts";
+import {
+  PgClient,
+  PgliteClient,
+  PostgresJsClient,
+  postgresqlDialect,
+} from "../dialects/postgresql/mod.ts";
+import { NodeSqliteClient, sqliteDialect } from "../dialects/sqlite/mod.ts";
+import { askedServers } from "./servers/asked.ts";
+import type { TckContext, TckOpenOptions, TckTransaction } from "./tck/mod.ts";
+import { patience } from "./tck/range/common.ts";
+
+/** A connection, or a pool of them, that the application has. */
+interface Connected {
+  readonly client: Client;
+  /** Begins a transaction of the application's. */
+  begin(): Promise<TckTransaction>;
+  /** Closes it as the application would. */
+  end(): Promise<void>;
+}
+
+/** A database under one driver. */
+export interface Database {
+  /** The database, and the driver where it has several: "postgresql-15 (pg)". */
+  readonly name: string;
+  /** Runs a case on it. */
+  run(work: (context: TckContext) => Promise<void>): Promise<void>;
+}
+
+interface Driver {
+  readonly dialect: Dialect;
+  readonly schema: string;
+  connect(): Promise<Connected>;
+}
+
+/** The databases that this run has, each under every driver. */
+export function databases(): readonly Database[] {
+  return askedServers().flatMap(({ name, url }) => {
+    const family = name.replace(/-\d+$/, "");
+    return (drivers[family]?.(url) ?? []).map(([suffix, driver]) => ({
+      name: `${name}${suffix}`,
+      run: (work: (context: TckContext) => Promise<void>) => runOn(driver, work),
+    }));
+  });
+}
+
+type Drivers = readonly (readonly [suffix: string, driver: Driver])[];
+
+const drivers: Readonly<Record<string, (url: string) => Drivers>> = {
+  postgresql: (url) => [[" (postgres)", postgresJs(url)], [" (pg)", nodePostgres(url)]],
+  pglite: (url) => [["", pglite(url)]],
+  sqlite: (url) => [["", sqlite(url)]],
+};
+
+function postgresJs(url: string): Driver {
+  const connect = (): Promise<Connected> => {
+    const pool = postgres(url, { max: 4, onnotice: () => {} });
+    const client = new PostgresJsClient(pool, { opened: false, exclusive: false, prepare: true });
+    const begin = () =>
+      openTransaction((hold) => pool.begin((transaction) => hold(client.session(transaction))));
+    return Promise.resolve({ client, begin, end: () => pool.end({ timeout: 1 }) });
+  };
+  return { dialect: postgresqlDialect, schema: "public", connect };
+}
+
+function nodePostgres(url: string): Driver {
+  const connect = (): Promise<Connected> => {
+    const pool = new pg.Pool({ connectionString: url, max: 4 });
+    const client = new PgClient(pool, {
+      exclusive: false,
+      prepare: true,
+      uuid: () => crypto.randomUUID(),
+    });
+    const begin = async () => {
+      const connection = await pool.connect();
+      await connection.query("begin");
+      const rollback = async () => {
+        await connection.query("rollback");
+        connection.release();
+      };
+      return { session: client.session(connection), rollback };
+    };
+    return Promise.resolve({ client, begin, end: () => pool.end() });
+  };
+  return { dialect: postgresqlDialect, schema: "public", connect };
+}
+
+/** PGlite has one connection, and takes seconds to start: all cases share it. */
+function pglite(url: string): Driver {
+  let shared: PGlite | undefined;
+  const connect = (): Promise<Connected> => {
+    const database = shared ??= new PGlite(url.slice("pglite:".length));
+    const client = new PgliteClient(database, { opened: false });
+    const begin = () =>
+      openTransaction((hold) =>
+        database.transaction((transaction) => hold(client.session(transaction)))
+      );
+    return Promise.resolve({ client, begin, end: () => Promise.resolve() });
+  };
+  return { dialect: postgresqlDialect, schema: "public", connect };
+}
+
+function sqlite(url: string): Driver {
+  const connect = (): Promise<Connected> => {
+    const database = new DatabaseSync(url.slice("sqlite:".length));
+    database.exec("pragma journal_mode = wal");
+    const client = new NodeSqliteClient(database, { opened: false });
+    const begin = () => {
+      database.exec("begin immediate");
+      const rollback = () => Promise.resolve(database.exec("rollback"));
+      return Promise.resolve({ session: client.session(database), rollback });
+    };
+    return Promise.resolve({ client, begin, end: () => Promise.resolve(database.close()) });
+  };
+  return { dialect: sqliteDialect, schema: "main", connect };
+}
+
+/** Holds open a transaction whose driver runs it in a callback. */
+async function openTransaction(
+  run: (hold: (session: Session) => Promise<never>) => Promise<unknown>,
+): Promise<TckTransaction> {
+  const undo = new Error("rolled back as the test asked");
+  return await new Promise((resolve, reject) => {
+    const ended = run((session) =>
+      new Promise((_, rollBack) => {
+        resolve({
+          session,
+          async rollback() {
+            rollBack(undo);
+            await ended.catch((error) => {
+              if (error !== undo) throw error;
+            });
+          },
+        });
+      })
+    );
+    ended.catch(reject);
+  });
+}
+
+async function runOn(driver: Driver, work: (context: TckContext) => Promise<void>): Promise<void> {
+  const { dialect, schema, connect } = driver;
+  const opened: Connected[] = [];
+  const stores: Store[] = [];
+  const transactions: TckTransaction[] = [];
+  const rangeTable = `ranges_${crypto.randomUUID().replaceAll("-", "_")}`;
+
+  const connected = async (): Promise<Connected> => {
+    const connection = await connect();
+    opened.push(connection);
+    return connection;
+  };
+  const context: TckContext = {
+    dialect,
+    schema,
+    tables: { rangeTable },
+    client: async () => (await connected()).client,
+    async open({ client, ...options }: TckOpenOptions = {}) {
+      const store = await openStore(client ?? await context.client(), {
+        rangeTable,
+        initSchema: true,
+        dialects: [dialect],
+        ...options,
+      });
+      stores.push(store);
+      return store;
+    },
+    async begin() {
+      const begun = await (await connected()).begin();
+      const transaction = {
+        session: begun.session,
+        rollback: once(() => begun.rollback()),
+      };
+      transactions.push(transaction);
+      return transaction;
+    },
+  };
+  try {
+    await work(context);
+  } finally {
+    for (const transaction of transactions) await transaction.rollback();
+    const { client } = await connected();
+    const table = Identifier.parse(rangeTable, "rangeTable");
+    const call = { name: "drop", deadline: patience() };
+    await client.query(sql`drop table if exists ${table}`, call);
+    for (const store of stores) await store.close();
+    for (const connection of opened) await connection.end();
+  }
+}
+
+function once(work: () => Promise<void>): () => Promise<void> {
+  let done: Promise<void> | undefined;
+  return () => done ??= work();
+}

@@ -1,0 +1,53 @@
+/**
+ * What a case of the compatibility kit is given, and what it is.
+ *
+ * @module
+ */
+
+import type { Client, Session } from "../../core/sql/client.ts";
+import type { Dialect } from "../../core/sql/dialect.ts";
+import type { Store, StoreOptions } from "../../core/store.ts";
+
+/** How a case opens a store. */
+export interface TckOpenOptions extends StoreOptions {
+  /** The client to open it over; one of its own unless given. */
+  client?: Client;
+}
+
+/** A transaction of the application's, on a connection of its own. */
+export interface TckTransaction {
+  /** Runs statements in it. */
+  readonly session: Session;
+  /** Ends it. */
+  rollback(): Promise<void>;
+}
+
+/**
+ * The database that a case runs on. Whoever runs the kit provides it, makes one for each case, and
+ * closes what the case opened when it has ended.
+ */
+export interface TckContext {
+  /** The dialect under test. */
+  readonly dialect: Dialect;
+  /** Names of tables that no other case uses. They do not exist yet. */
+  readonly tables: { readonly rangeTable: string };
+  /** The schema that unqualified names stand for. */
+  readonly schema: string;
+  /**
+   * Opens a store with the context's dialect. Unless the options say otherwise it uses the context's
+   * tables, creates them, and has a client of its own.
+   */
+  open(options?: TckOpenOptions): Promise<Store>;
+  /** Another client of the same database, on other connections where the driver has several. */
+  client(): Promise<Client>;
+  /** Begins a transaction of the application's on a connection of its own. */
+  begin(): Promise<TckTransaction>;
+}
+
+/** One rule, and how it is tried. */
+export interface TckCase {
+  /** The rule. */
+  readonly name: string;
+  /** Resolves if the rule holds, rejects if not. */
+  readonly run: (context: TckContext) => Promise<void>;
+}

@@ -1,0 +1,24 @@
+/**
+ * The compatibility kit: the library's promises as cases that run on any database, over any driver,
+ * under any test runner.
+ *
+ * Give each case a {@linkcode TckContext} for the database; it resolves if the rule that is its name
+ * holds there, and rejects with the reason if not.
+ *
+ * @example
+ * ```ts ignore
+ * import { rangeCases, type TckContext } from "@fencepost/store/tck";
+ *
+ * declare function contextOf(database: string): Promise<TckContext>;
+ *
+ * for (const { name, run } of rangeCases) {
+ *   Deno.test(`mydb › ${name}`, async () => await run(await contextOf("mydb")));
+ * }
+ * ```
+ *
+ * @module
+ */
+
+export { TckFailure } from "./check.ts";
+export type { TckCase, TckContext, TckOpenOptions, TckTransaction } from "./context.ts";
+export { rangeCases } from "./range.ts";
