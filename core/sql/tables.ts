@@ -24,5 +24,6 @@ export interface Tables {
 
 /** Checks the names of the tables and fills in the defaults. */
 export function tablesOf(options: TableOptions = {}): Tables {
-  return { range: Identifier.parse(options.rangeTable ?? "cosid_range", "rangeTable") };
+  const { rangeTable = "cosid_range" } = options;
+  return { range: Identifier.parse(rangeTable, "rangeTable") };
 }

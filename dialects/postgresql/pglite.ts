@@ -61,6 +61,8 @@ export interface PgliteRunner {
 export interface PgliteDatabase extends PgliteRunner {
   /** Runs a transaction. */
   transaction<T>(work: (transaction: PgliteRunner) => Promise<T>): Promise<T>;
+  /** Resolves when it can be asked anything. */
+  readonly waitReady: Promise<void>;
   /** Whether a transaction is open. */
   isInTransaction(): boolean;
   /** Closes it. */
@@ -77,6 +79,8 @@ export class PgliteClient implements Client {
   readonly family = "postgresql";
   readonly #database: PgliteDatabase;
   readonly #opened: boolean;
+  /** How many transactions of this adapter's are open or wait for the connection. */
+  #transactions = 0;
   readonly #renderer = new Renderer({ quote: doubleQuoted, make: numbered });
 
   /**
@@ -96,7 +100,7 @@ export class PgliteClient implements Client {
   /** Runs one statement in a commit of its own. */
   async query(statement: Statement, options: QueryOptions): Promise<QueryResult> {
     for (;;) {
-      await waitOut(() => this.#database.isInTransaction(), options);
+      await this.#waitOut(options);
       try {
         return await this.#run(this.#database, statement, () => {
           if (this.#database.isInTransaction()) throw inTransaction(options.name);
@@ -111,15 +115,20 @@ export class PgliteClient implements Client {
   /** Runs a transaction. */
   async transaction<T>(script: TransactionScript<T>, options: QueryOptions): Promise<T> {
     const action = `run ${options.name}`;
-    await waitOut(() => this.#database.isInTransaction(), options);
-    return await this.#database.transaction(async (transaction) => {
-      const value = await runScript(script, (statement) => {
+    await this.#waitOut(options);
+    this.#transactions++;
+    try {
+      return await this.#database.transaction(async (transaction) => {
+        const value = await runScript(script, (statement) => {
+          options.deadline.check(action);
+          return this.#run(transaction, statement);
+        });
         options.deadline.check(action);
-        return this.#run(transaction, statement);
+        return value;
       });
-      options.deadline.check(action);
-      return value;
-    });
+    } finally {
+      this.#transactions--;
+    }
   }
 
   /** Runs statements in a transaction of the application's, given what `transaction` gave it. */
@@ -135,6 +144,15 @@ export class PgliteClient implements Client {
   /** Closes the database if the library opened it. */
   async close(): Promise<void> {
     if (this.#opened) await this.#database.close();
+  }
+
+  /** Waits for a transaction of the application's. For its own the database has a queue. */
+  async #waitOut(options: QueryOptions): Promise<void> {
+    await this.#database.waitReady;
+    await waitOut(
+      () => this.#transactions === 0 && this.#database.isInTransaction(),
+      options,
+    );
   }
 
   async #run(

@@ -4,9 +4,11 @@
  * @module
  */
 
+import { FencepostError } from "../../../core/errors.ts";
 import { Deadline, systemRuntime } from "../../../core/runtime.ts";
 import type { QueryResult } from "../../../core/sql/row.ts";
 import { Identifier, sql, type Statement } from "../../../core/sql/statement.ts";
+import { check, checkRejects } from "../check.ts";
 import { type Interference, WatchedClient } from "../clients.ts";
 import type { TckContext } from "../context.ts";
 
@@ -52,4 +54,13 @@ export async function watched(
 /** Lets every promise that is ready to settle do so. */
 export async function settle(): Promise<void> {
   for (let turn = 0; turn < 50; turn++) await Promise.resolve();
+}
+
+/**
+ * Fails unless the promise rejects because somebody's transaction was open until its deadline: a
+ * database with one connection, which is inside that transaction, says so.
+ */
+export async function checkHeldUp(promise: Promise<unknown>): Promise<void> {
+  const { code } = await checkRejects(promise, FencepostError);
+  check(code === "TIMEOUT" || code === "IN_TRANSACTION", `it is held up, the code is ${code}`);
 }
