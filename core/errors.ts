@@ -71,6 +71,8 @@ export class FencepostError extends Error {
 /** An argument or option is not allowed. Nothing was sent to the database. */
 export class InvalidArgumentError extends FencepostError {
   /**
+   * Makes the error.
+   *
    * @param message What, which value, and what is allowed.
    */
   constructor(message: string) {
@@ -81,6 +83,8 @@ export class InvalidArgumentError extends FencepostError {
 /** A driver, a setting of it, or a server cannot be used as it is. */
 export class ConfigurationError extends FencepostError {
   /**
+   * Makes the error.
+   *
    * @param message What cannot be used, and what can.
    * @param options The standard options of `Error`.
    */
@@ -95,6 +99,8 @@ export class DriverMissingError extends FencepostError {
   readonly driver: string;
 
   /**
+   * Makes the error.
+   *
    * @param driver The name of the package to install.
    * @param options The standard options of `Error`.
    */
@@ -115,6 +121,8 @@ export class DriverMissingError extends FencepostError {
  */
 export class InTransactionError extends FencepostError {
   /**
+   * Makes the error.
+   *
    * @param message What was refused.
    */
   constructor(message: string) {
@@ -130,6 +138,8 @@ export class SchemaError extends FencepostError {
   readonly missingColumns: readonly string[];
 
   /**
+   * Makes the error.
+   *
    * @param message What is missing, and how to create it.
    * @param details The table and the columns that are missing.
    */
@@ -148,6 +158,8 @@ export class StoreError extends FencepostError {
   readonly statement: string;
 
   /**
+   * Makes the error.
+   *
    * @param message What could not be done, without bound values.
    * @param details The kind, the statement's name and the driver's error.
    */
@@ -182,6 +194,8 @@ export class TimeoutError extends FencepostError {
   readonly timeoutMs: number;
 
   /**
+   * Makes the error.
+   *
    * @param action What was to be done, such as "run range.reserve".
    * @param details The time that was given, and whether a statement was under way.
    */
@@ -202,6 +216,8 @@ export class RangeSealedError extends FencepostError {
   readonly key: string;
 
   /**
+   * Makes the error.
+   *
    * @param action What was to be done, such as "reserve range".
    * @param key The sealed key.
    */
@@ -221,6 +237,8 @@ export class RangeExhaustedError extends FencepostError {
   readonly size: bigint;
 
   /**
+   * Makes the error.
+   *
    * @param key The key that is exhausted.
    * @param details The first value that is left, and the size that was asked for.
    */
@@ -252,6 +270,8 @@ export class ReserveConflictError extends FencepostError {
   readonly behindBy: bigint | undefined;
 
   /**
+   * Makes the error.
+   *
    * @param key The key that was reserved from.
    * @param details The value that came back, and the lowest one that was possible.
    */

@@ -43,6 +43,8 @@ export class GroupReserve {
   readonly #lanes = new Map<string, Waiting[]>();
 
   /**
+   * Makes one for a table of ranges.
+   *
    * @param runtime The clock and timers.
    * @param take Sends one statement.
    */

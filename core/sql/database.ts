@@ -48,6 +48,8 @@ export class Database {
   #closed: Promise<void> | undefined;
 
   /**
+   * Puts a client and a dialect together.
+   *
    * @param client The driver adapter.
    * @param options What the store was opened with.
    */

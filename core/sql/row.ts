@@ -21,6 +21,8 @@ export class Row {
   readonly #cells: readonly Cell[];
 
   /**
+   * Makes a row of what a driver returned.
+   *
    * @param indexOf Finds a column by the name that the statement gave; -1 if there is none.
    * @param cells The values, in the order of the columns.
    */

@@ -85,6 +85,8 @@ export class Statement {
   readonly parts: readonly SqlPart[];
 
   /**
+   * Used by the tag.
+   *
    * @param strings The text between the parts.
    * @param parts The parts.
    */
@@ -130,6 +132,8 @@ export class Renderer<T> {
   readonly #root: Node<T> = { children: new Map() };
 
   /**
+   * Makes a renderer for a driver.
+   *
    * @param options How names are quoted, and what is made of the pieces of text that stand before,
    * between and after the bound values.
    */

@@ -138,16 +138,13 @@ async function openUrl(
   const { prepare, username, password } = options;
   const scheme = /^([a-z]+):/.exec(url)?.[1];
   if (scheme === "pglite") {
-    const { PGlite } = await importDriver(
-      "@electric-sql/pglite",
-      () => import("@electric-sql/pglite"),
-    );
+    const PGlite = await importPglite();
     return new PgliteClient(new PGlite(url.slice("pglite:".length)), { opened: true });
   }
   if (scheme !== "postgres" && scheme !== "postgresql") {
     refuse("open store", "the URL must begin with postgres:, postgresql: or pglite:", scheme);
   }
-  const { default: postgres } = await importDriver("postgres", () => import("postgres"));
+  const postgres = await importPostgres();
   const credentials = {
     ...(username === undefined ? {} : { username }),
     ...(password === undefined ? {} : { password }),
@@ -162,10 +159,20 @@ async function openUrl(
   return new PostgresJsClient(pool, { opened: true, exclusive: true, prepare });
 }
 
-async function importDriver<T>(name: string, load: () => Promise<T>): Promise<T> {
+// Each import stands directly in a try block: bundlers then take a missing package for a warning.
+
+async function importPostgres(): Promise<typeof import("postgres")> {
   try {
-    return await load();
+    return (await import("postgres")).default;
   } catch (error) {
-    throw new DriverMissingError(name, { cause: error });
+    throw new DriverMissingError("postgres", { cause: error });
+  }
+}
+
+async function importPglite(): Promise<typeof import("@electric-sql/pglite").PGlite> {
+  try {
+    return (await import("@electric-sql/pglite")).PGlite;
+  } catch (error) {
+    throw new DriverMissingError("@electric-sql/pglite", { cause: error });
   }
 }

@@ -99,6 +99,8 @@ export class PgClient implements Client {
   readonly #renderer: Renderer<{ text: string; name: string }>;
 
   /**
+   * Adapts a pool or client.
+   *
    * @param target The pool or client.
    * @param options Whether it is used by nobody else; whether statements are prepared on the server.
    */

@@ -84,6 +84,8 @@ export class PgliteClient implements Client {
   readonly #renderer = new Renderer({ quote: doubleQuoted, make: numbered });
 
   /**
+   * Adapts a database.
+   *
    * @param database The database.
    * @param options Whether the library opened it, and so closes it.
    */

@@ -88,6 +88,8 @@ export class PostgresJsClient implements Client {
   readonly #renderer = new Renderer({ quote: doubleQuoted, make: template });
 
   /**
+   * Adapts a pool.
+   *
    * @param sql The pool.
    * @param options Whether the library opened it, and so closes it; whether it is used by nobody else;
    * whether statements are prepared on the server.

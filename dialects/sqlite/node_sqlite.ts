@@ -69,6 +69,8 @@ export class NodeSqliteClient implements Client {
   });
 
   /**
+   * Adapts a connection.
+   *
    * @param database The connection.
    * @param options Whether the library opened it, and so closes it.
    */

@@ -8,6 +8,7 @@ import { FencepostError } from "../../core/errors.ts";
 
 /** A rule does not hold. */
 export class TckFailure extends Error {
+  /** The name of the class. */
   override readonly name = "TckFailure";
 }
 
