@@ -13,24 +13,40 @@ import { PGlite } from "@electric-sql/pglite";
 // @ts-types="npm:@types/pg@^8.15.0"
 import pg from "pg";
 import postgres from "postgres";
-import { type Client, type Dialect, openStore, type Session, sql, type Store } from "../mod.ts";
-import { Identifier } from "../mod.ts";
 import {
+  type Client,
+  type Dialect,
+  Identifier,
+  openStore,
+  sql,
+  type Store,
+  type StoreOptions,
+} from "../mod.ts";
+import {
+  openStore as openPostgresql,
   PgClient,
   PgliteClient,
   PostgresJsClient,
+  type PostgresJsSql,
   postgresqlDialect,
 } from "../dialects/postgresql/mod.ts";
-import { NodeSqliteClient, sqliteDialect } from "../dialects/sqlite/mod.ts";
+import {
+  NodeSqliteClient,
+  openStore as openSqlite,
+  sqliteDialect,
+} from "../dialects/sqlite/mod.ts";
 import { askedServers } from "./servers/asked.ts";
-import type { TckContext, TckOpenOptions, TckTransaction } from "./tck/mod.ts";
+import type { TckContext, TckInside, TckOpenOptions, TckTransaction } from "./tck/mod.ts";
 import { patience } from "./tck/range/common.ts";
+
+/** An open transaction of the application's, and how a store is opened inside it. */
+type Begun = TckTransaction & TckInside;
 
 /** A connection, or a pool of them, that the application has. */
 interface Connected {
   readonly client: Client;
   /** Begins a transaction of the application's. */
-  begin(): Promise<TckTransaction>;
+  begin(): Promise<Begun>;
   /** Closes it as the application would. */
   end(): Promise<void>;
 }
@@ -73,7 +89,14 @@ function postgresJs(url: string): Driver {
     const pool = postgres(url, { max: 4, onnotice: () => {} });
     const client = new PostgresJsClient(pool, { opened: false, exclusive: false, prepare: true });
     const begin = () =>
-      openTransaction((hold) => pool.begin((transaction) => hold(client.session(transaction))));
+      openTransaction((hold) =>
+        pool.begin((transaction) =>
+          hold({
+            session: client.session(transaction),
+            open: (options) => openPostgresql(anything<PostgresJsSql>(transaction), options),
+          })
+        )
+      );
     return Promise.resolve({ client, begin, end: () => pool.end({ timeout: 1 }) });
   };
   return { dialect: postgresqlDialect, schema: "public", connect };
@@ -94,7 +117,9 @@ function nodePostgres(url: string): Driver {
         await connection.query("rollback");
         connection.release();
       };
-      return { session: client.session(connection), rollback };
+      const open = (options?: StoreOptions) =>
+        openPostgresql(connection, { ...options, exclusive: true });
+      return { session: client.session(connection), open, rollback };
     };
     return Promise.resolve({ client, begin, end: () => pool.end() });
   };
@@ -109,7 +134,12 @@ function pglite(url: string): Driver {
     const client = new PgliteClient(database, { opened: false });
     const begin = () =>
       openTransaction((hold) =>
-        database.transaction((transaction) => hold(client.session(transaction)))
+        database.transaction((transaction) =>
+          hold({
+            session: client.session(transaction),
+            open: (options) => openPostgresql(database, options),
+          })
+        )
       );
     return Promise.resolve({ client, begin, end: () => Promise.resolve() });
   };
@@ -124,7 +154,8 @@ function sqlite(url: string): Driver {
     const begin = () => {
       database.exec("begin immediate");
       const rollback = () => Promise.resolve(database.exec("rollback"));
-      return Promise.resolve({ session: client.session(database), rollback });
+      const open = (options?: StoreOptions) => openSqlite(database, options);
+      return Promise.resolve({ session: client.session(database), open, rollback });
     };
     return Promise.resolve({ client, begin, end: () => Promise.resolve(database.close()) });
   };
@@ -133,14 +164,14 @@ function sqlite(url: string): Driver {
 
 /** Holds open a transaction whose driver runs it in a callback. */
 async function openTransaction(
-  run: (hold: (session: Session) => Promise<never>) => Promise<unknown>,
-): Promise<TckTransaction> {
+  run: (hold: (inside: Omit<Begun, "rollback">) => Promise<never>) => Promise<unknown>,
+): Promise<Begun> {
   const undo = new Error("rolled back as the test asked");
   return await new Promise((resolve, reject) => {
-    const ended = run((session) =>
+    const ended = run((inside) =>
       new Promise((_, rollBack) => {
         resolve({
-          session,
+          ...inside,
           async rollback() {
             rollBack(undo);
             await ended.catch((error) => {
@@ -158,13 +189,27 @@ async function runOn(driver: Driver, work: (context: TckContext) => Promise<void
   const { dialect, schema, connect } = driver;
   const opened: Connected[] = [];
   const stores: Store[] = [];
-  const transactions: TckTransaction[] = [];
+  const transactions: Begun[] = [];
   const rangeTable = `ranges_${crypto.randomUUID().replaceAll("-", "_")}`;
 
   const connected = async (): Promise<Connected> => {
     const connection = await connect();
     opened.push(connection);
     return connection;
+  };
+  const begin = async (): Promise<Begun> => {
+    const begun = await (await connected()).begin();
+    const transaction = {
+      ...begun,
+      async open(options: StoreOptions = {}) {
+        const store = await begun.open({ rangeTable, ...options });
+        stores.push(store);
+        return store;
+      },
+      rollback: once(() => begun.rollback()),
+    };
+    transactions.push(transaction);
+    return transaction;
   };
   const context: TckContext = {
     dialect,
@@ -181,15 +226,8 @@ async function runOn(driver: Driver, work: (context: TckContext) => Promise<void
       stores.push(store);
       return store;
     },
-    async begin() {
-      const begun = await (await connected()).begin();
-      const transaction = {
-        session: begun.session,
-        rollback: once(() => begun.rollback()),
-      };
-      transactions.push(transaction);
-      return transaction;
-    },
+    begin,
+    inside: begin,
   };
   try {
     await work(context);
@@ -202,6 +240,11 @@ async function runOn(driver: Driver, work: (context: TckContext) => Promise<void
     for (const store of stores) await store.close();
     for (const connection of opened) await connection.end();
   }
+}
+
+/** A value of any type, where the types of the library would not let it pass. */
+function anything<T>(value: unknown): T {
+  return value as T;
 }
 
 function once(work: () => Promise<void>): () => Promise<void> {

@@ -22,6 +22,14 @@ export interface TckTransaction {
   rollback(): Promise<void>;
 }
 
+/** What the application has at hand while its own transaction is open. */
+export interface TckInside {
+  /** Opens a store on it, or tries to. */
+  open(options?: StoreOptions): Promise<Store>;
+  /** Ends the transaction. */
+  rollback(): Promise<void>;
+}
+
 /**
  * The database that a case runs on. Whoever runs the kit provides it, makes one for each case, and
  * closes what the case opened when it has ended.
@@ -42,6 +50,8 @@ export interface TckContext {
   client(): Promise<Client>;
   /** Begins a transaction of the application's on a connection of its own. */
   begin(): Promise<TckTransaction>;
+  /** Begins a transaction of the application's, and gives what a store could be opened on inside. */
+  inside(): Promise<TckInside>;
 }
 
 /** One rule, and how it is tried. */

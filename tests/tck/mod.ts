@@ -20,5 +20,5 @@
  */
 
 export { TckFailure } from "./check.ts";
-export type { TckCase, TckContext, TckOpenOptions, TckTransaction } from "./context.ts";
+export type { TckCase, TckContext, TckInside, TckOpenOptions, TckTransaction } from "./context.ts";
 export { rangeCases } from "./range.ts";

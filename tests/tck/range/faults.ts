@@ -1,4 +1,5 @@
 import {
+  InTransactionError,
   ReserveConflictError,
   StoreClosedError,
   StoreError,
@@ -293,6 +294,22 @@ export const faultCases: readonly TckCase[] = [
         check(range.start >= end, "no value comes twice");
         return range.end;
       }, 11n);
+    },
+  },
+  {
+    name:
+      "inside a transaction of the application's nothing is reserved that its rollback takes back",
+    async run(context) {
+      const { ranges } = await context.open();
+      await ranges.reserve("order", 10);
+      const inside = await context.inside();
+      const reserveInside = async () => {
+        const store = await inside.open({ initSchema: false, timeoutMs: 200 });
+        return await store.ranges.reserve("order", 10);
+      };
+      await checkRejects(reserveInside(), InTransactionError);
+      await inside.rollback();
+      checkEqual(await ranges.reserve("order", 10), { start: 11n, end: 21n });
     },
   },
   {

@@ -1,0 +1,213 @@
+/**
+ * Contracts broken on purpose, one at a time. For each at least one case of the tests must fail.
+ *
+ * @module
+ */
+
+/** One contract, and the change of the source that breaks it. */
+export interface Mutant {
+  /** The contract that it breaks. */
+  readonly breaks: string;
+  /** The file, from the root of the project. */
+  readonly file: string;
+  /** The text that is replaced; it stands in the file exactly once. */
+  readonly find: string;
+  /** What it is replaced by. */
+  readonly replace: string;
+}
+
+const rangeStore = "core/range/range_store.ts";
+const groupReserve = "core/range/group_reserve.ts";
+const postgresql = "dialects/postgresql/dialect.ts";
+const sqlite = "dialects/sqlite/dialect.ts";
+const nodeSqlite = "dialects/sqlite/node_sqlite.ts";
+
+/** The mutants. */
+export const mutants: readonly Mutant[] = [
+  {
+    breaks: "a sealed key gives no value (PostgreSQL)",
+    file: postgresql,
+    find: "where not known.sealed and known.next_value",
+    replace: "where known.next_value",
+  },
+  {
+    breaks: "a sealed key gives no value (SQLite)",
+    file: sqlite,
+    find: "where not known.sealed and known.next_value",
+    replace: "where known.next_value",
+  },
+  {
+    breaks: "past 2^63 - 1 nothing is reserved (PostgreSQL)",
+    file: postgresql,
+    find: "not known.sealed and known.next_value <= ${maxValue - size}",
+    replace: "not known.sealed",
+  },
+  {
+    breaks: "past 2^63 - 1 nothing is reserved (SQLite)",
+    file: sqlite,
+    find: "not known.sealed and known.next_value <= ${maxValue - size}",
+    replace: "not known.sealed",
+  },
+  {
+    breaks: "the plan transaction guards what it updates",
+    file: rangeStore,
+    find: "and sealed = ${false} and next_value <= ${maxValue - size}",
+    replace: "and next_value <= ${maxValue - size}",
+  },
+  {
+    breaks: "a reserve gives the values before the one that came back",
+    file: rangeStore,
+    find: "{ start: next - size, end: next }",
+    replace: "{ start: next, end: next + size }",
+  },
+  {
+    breaks: "a new key starts at initialOffset",
+    file: sqlite,
+    find: "values (${key}, ${initialOffset + size})",
+    replace: "values (${key}, ${1n + size})",
+  },
+  {
+    breaks: "a group is split in the order of its calls",
+    file: groupReserve,
+    find: "    start = end;\n",
+    replace: "",
+  },
+  {
+    breaks: "calls with different initialOffset share no statement",
+    file: groupReserve,
+    find: "call.initialOffset !== initialOffset || size",
+    replace: "size",
+  },
+  {
+    breaks: "a sum that would pass 2^63 - 1 is not formed",
+    file: groupReserve,
+    find: " || size > maxValue - initialOffset",
+    replace: "",
+  },
+  {
+    breaks: "a group that meets exhaustion is sent again one by one",
+    file: groupReserve,
+    find: "error instanceof RangeExhaustedError && group.length > 1",
+    replace: "error instanceof RangeExhaustedError && group.length < 1",
+  },
+  {
+    breaks: "a call that ends before its group is sent reserves nothing",
+    file: groupReserve,
+    find: "if (!sent) lane.splice(index, 1);",
+    replace: "",
+  },
+  {
+    breaks: "a group has until the latest deadline of its calls",
+    file: groupReserve,
+    find: "Math.max(...group",
+    replace: "Math.min(...group",
+  },
+  {
+    breaks: "a value that went backwards partly hands out nothing",
+    file: rangeStore,
+    find: "const lowest = (known ?? 0n) + size;",
+    replace: "const lowest = size;",
+  },
+  {
+    breaks: "a value below the size hands out nothing",
+    file: rangeStore,
+    find: "const lowest = (known ?? 0n) + size;",
+    replace: "const lowest = (known ?? -1_000n) + size;",
+  },
+  {
+    breaks: "only an end that was received before the statement was sent counts",
+    file: rangeStore,
+    find: "const lowest = (known ?? 0n) + size;",
+    replace: "const lowest = (this.#highest.get(key) ?? known ?? 0n) + size;",
+  },
+  {
+    breaks: "seal keeps the value",
+    file: rangeStore,
+    find: "set sealed = ${true}\n",
+    replace: "set sealed = ${true}, next_value = 1\n",
+  },
+  {
+    breaks: "advance never lowers the next value",
+    file: rangeStore,
+    find: "where range_key = ${key} and sealed = ${false} and next_value < ${nextValue}",
+    replace: "where range_key = ${key} and sealed = ${false}",
+  },
+  {
+    breaks: "the reason is read from the primary",
+    file: rangeStore,
+    find: ": sql`${this.#select(key)}${lockRow}`",
+    replace: ": this.#select(key)",
+  },
+  {
+    breaks: "the text of a read contains the clock",
+    file: rangeStore,
+    find: "select next_value, sealed, ${this.#database.dialect.nowMillis} as now_ms",
+    replace: "select next_value, sealed",
+  },
+  {
+    breaks: "texts are remembered by the identifiers that they contain",
+    file: "core/sql/statement.ts",
+    find: "else if (part instanceof Identifier) found = child(found, part);",
+    replace: "else if (part instanceof Identifier) continue;",
+  },
+  {
+    breaks: "identifiers are quoted",
+    file: "core/sql/statement.ts",
+    find: 'return `"${name}"`;',
+    replace: "return name;",
+  },
+  {
+    breaks: "a statement whose outcome is unknown is never repeated",
+    file: "core/sql/dialect.ts",
+    find: 'return kind === "deadlock" || kind === "serialization";',
+    replace: 'return kind !== "other";',
+  },
+  {
+    breaks: "repeating has a bound",
+    file: "core/retry.ts",
+    find: "attempt < maxAttempts &&",
+    replace: "attempt <= maxAttempts &&",
+  },
+  {
+    breaks: "a call ends by its deadline, also when the driver never settles",
+    file: "core/sql/database.ts",
+    find: "return await options.deadline.race(action, operation());",
+    replace: "return await operation();",
+  },
+  {
+    breaks: "a key holds no NUL",
+    file: "core/arguments.ts",
+    find: 'if (key.includes("\\0"))',
+    replace: 'if (key.includes("\\0\\0"))',
+  },
+  {
+    breaks: "an unsafe number is refused, not rounded",
+    file: "core/arguments.ts",
+    find: "!Number.isSafeInteger(value)",
+    replace: "!Number.isInteger(value)",
+  },
+  {
+    breaks: "initSchema is safe when many start at once",
+    file: "core/sql/schema.ts",
+    find: 'if (!(error instanceof StoreError && error.kind === "duplicate")) throw error;',
+    replace: "throw error;",
+  },
+  {
+    breaks: "a transaction that failed is rolled back (SQLite)",
+    file: nodeSqlite,
+    find: "if (this.#database.isTransaction) this.#run(rollback);",
+    replace: "",
+  },
+  {
+    breaks: "no statement runs inside a transaction of the application's (SQLite)",
+    file: nodeSqlite,
+    find: "while (this.#database.isTransaction) {",
+    replace: "while (false) {",
+  },
+  {
+    breaks: "what was passed in is never closed (SQLite)",
+    file: nodeSqlite,
+    find: "if (this.#opened) this.#database.close();",
+    replace: "this.#database.close();",
+  },
+];
