@@ -59,11 +59,9 @@ export function checkCallOptions(
   names: readonly string[] = [],
 ): asserts options is CallOptions {
   checkOptions(action, options, ["timeoutMs", "signal", ...names]);
-  checkTimeout(action, (options as CallOptions).timeoutMs);
-  const { signal } = options as CallOptions;
-  if (signal !== undefined && !(signal instanceof AbortSignal)) {
-    refuse(action, "signal must be an AbortSignal", signal);
-  }
+  const { timeoutMs, signal } = options as CallOptions;
+  checkTimeout(action, timeoutMs);
+  checkSignal(action, signal);
 }
 
 /** An options object without unknown names. */
@@ -83,6 +81,13 @@ export function checkTimeout(action: string, timeoutMs: unknown): void {
   if (timeoutMs === undefined) return;
   if (typeof timeoutMs !== "number" || !(timeoutMs >= 1 && timeoutMs <= maxTimeoutMs)) {
     refuse(action, `timeoutMs must be a number from 1 to ${maxTimeoutMs}`, timeoutMs);
+  }
+}
+
+/** A signal, if it is given. */
+export function checkSignal(action: string, signal: unknown): void {
+  if (signal !== undefined && !(signal instanceof AbortSignal)) {
+    refuse(action, "signal must be an AbortSignal", signal);
   }
 }
 

@@ -5,7 +5,14 @@
  * @module
  */
 
-import { checkBoolean, checkOneOf, checkOptions, checkTimeout, refuse } from "./arguments.ts";
+import {
+  checkBoolean,
+  checkOneOf,
+  checkOptions,
+  checkSignal,
+  checkTimeout,
+  refuse,
+} from "./arguments.ts";
 import { ConfigurationError } from "./errors.ts";
 import { emit, type EventListener } from "./events.ts";
 import { type FetchPlan, RangeStore } from "./range/range_store.ts";
@@ -46,6 +53,8 @@ export interface StoreOptions extends TableOptions {
    * @default {5000}
    */
   timeoutMs?: number;
+  /** Ends the opening early; it rejects with the signal's reason. */
+  signal?: AbortSignal;
   /** Receives what happens in the store, for logs and metrics. */
   onEvent?: EventListener;
   /** Time and chance, for tests. */
@@ -61,6 +70,7 @@ export const storeOptionNames: readonly string[] = [
   "fetchPlan",
   "groupReserve",
   "timeoutMs",
+  "signal",
   "onEvent",
   "runtime",
 ];
@@ -132,7 +142,8 @@ export async function openStoreOver(
   try {
     return await open(client, options);
   } catch (error) {
-    await client.close();
+    // Not awaited: a driver that never answers would hold up the error.
+    client.close().catch(() => {});
     throw error;
   }
 }
@@ -144,12 +155,14 @@ export function checkStoreOptions(
 ): asserts options is StoreOptions {
   const action = "open store";
   checkOptions(action, options, [...storeOptionNames, ...moreNames]);
-  const { initSchema, groupReserve, fetchPlan, timeoutMs, onEvent, runtime, dialect, dialects } =
+  const { initSchema, groupReserve, fetchPlan, timeoutMs, signal, onEvent, runtime } =
     options as StoreOptions;
+  const { dialect, dialects } = options as StoreOptions;
   checkBoolean(action, "initSchema", initSchema);
   checkBoolean(action, "groupReserve", groupReserve);
   checkOneOf(action, fetchPlan, { name: "fetchPlan", allowed: ["statement", "transaction"] });
   checkTimeout(action, timeoutMs);
+  checkSignal(action, signal);
   if (onEvent !== undefined && typeof onEvent !== "function") {
     refuse(action, "onEvent must be a function", onEvent);
   }
@@ -184,7 +197,7 @@ async function open(
   const first = named ?? known[0];
   if (first === undefined) refuse("open store", "there must be a dialect", rest.dialects);
   const asking = new Database(client, { dialect: first, runtime, onEvent, timeoutMs });
-  const deadline = asking.deadline({});
+  const deadline = asking.deadline({ signal: rest.signal });
   const call = { name: "open.server", deadline };
   const server = await asking.run(() => client.server(call), call);
   const dialect = named ?? known.find((candidate) => candidate.supports(server));

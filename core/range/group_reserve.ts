@@ -23,10 +23,12 @@
  * @module
  */
 
-import { RangeExhaustedError } from "../errors.ts";
+import { RangeExhaustedError, TimeoutError } from "../errors.ts";
 import { Deadline, type Runtime } from "../runtime.ts";
 import { maxValue } from "../sql/dialect.ts";
 import type { Range, Reservation, Take } from "./range.ts";
+
+const action = "run range.reserve";
 
 interface Waiting extends Reservation {
   readonly resolve: (range: Range) => void;
@@ -81,7 +83,7 @@ export class GroupReserve {
         const index = lane.indexOf(waiting);
         const sent = index < 0;
         if (!sent) lane.splice(index, 1);
-        reject(call.deadline.error("run range.reserve", sent ? "unknown" : "nothing"));
+        reject(call.deadline.error(action, sent ? "unknown" : "nothing"));
       });
     });
   }
@@ -109,7 +111,11 @@ export class GroupReserve {
         for (const call of group) {
           if (!call.ended) await this.#send([call]);
         }
-      } else for (const call of group) call.reject(error);
+      } else {
+        for (const { deadline, reject } of group) {
+          reject(error instanceof TimeoutError ? deadline.error(action, "unknown") : error);
+        }
+      }
     }
   }
 }

@@ -138,16 +138,15 @@ export class PgClient implements Client {
   /** Runs a transaction on a connection that nobody else uses meanwhile. */
   transaction<T>(script: TransactionScript<T>, options: QueryOptions): Promise<T> {
     return this.#hold(options, async (held) => {
-      await this.#run(held, begin, options);
       try {
+        await this.#run(held, begin, options);
         const value = await runScript(script, (statement) => this.#run(held, statement, options));
         await this.#run(held, commit, options);
         return value;
       } catch (error) {
-        const undone = this.#send(held, rollback);
-        // At the deadline nobody waits for it; the connection is not used before it is done.
-        if (options.deadline.over) undone.catch(() => {});
-        else await undone;
+        // The connection is not used before this has ended; where it fails, it is not used again.
+        const undone = this.#send(held, rollback).catch(() => {});
+        if (!options.deadline.over) await undone;
         throw error;
       }
     });

@@ -131,6 +131,7 @@ const badStoreOptions: readonly (readonly [unknown, readonly string[]])[] = [
   [{ fetchPlan: "batch" }, ["statement or transaction", '"batch"']],
   [{ timeoutMs: 0 }, ["timeoutMs", "received 0"]],
   [{ timeoutMs: -1 }, ["timeoutMs", "received -1"]],
+  [{ signal: {} }, ["AbortSignal", "an object"]],
   [{ onEvent: "log" }, ["onEvent", '"log"']],
   [{ runtime: {} }, ["runtime", "an object"]],
   [{ dialect: "oracle" }, ["dialect", '"oracle"']],

@@ -250,6 +250,24 @@ export const faultCases: readonly TckCase[] = [
     },
   },
   {
+    name: "a store whose opening takes too long, or is aborted, is not opened",
+    async run(context) {
+      const client = await watched(context);
+      client.interfere = () => new Promise(() => {});
+      const runtime = new ManualRuntime();
+      const late = checkRejects(context.open({ client, runtime, timeoutMs: 700 }), TimeoutError);
+      const controller = new AbortController();
+      const aborted = context.open({ client, runtime, signal: controller.signal })
+        .then(() => "opened", (error) => error);
+      await settle();
+      runtime.advance(700);
+      await late;
+      const reason = new Error("enough");
+      controller.abort(reason);
+      check(await aborted === reason, "it rejects with the reason");
+    },
+  },
+  {
     name: "a call whose signal aborts under way rejects with the reason and leaves a gap",
     async run(context) {
       const gate = new Gate();
