@@ -6,6 +6,7 @@ import { testDriver } from "./postgresql_rules.ts";
 const driver: PostgresqlDriver = {
   name: "pg",
   turns: { first: 1, warm: 1, unprepared: 1 },
+  commit: "commit\0",
   open(url, { max = 10, session = {} } = {}) {
     const { application_name, ...settings } = session;
     const options = Object.entries(settings)

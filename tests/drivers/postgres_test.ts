@@ -5,6 +5,7 @@ import { testDriver } from "./postgresql_rules.ts";
 const driver: PostgresqlDriver = {
   name: "postgres",
   turns: { first: 2, warm: 1, unprepared: 2 },
+  commit: "commit\n",
   open(url, { max = 10, session = {} } = {}) {
     const sql = postgres(url, {
       max,

@@ -33,6 +33,8 @@ export interface PostgresqlDriver {
   readonly name: string;
   /** How many turns a reserve takes. */
   readonly turns: { readonly first: number; readonly warm: number; readonly unprepared: number };
+  /** What the proxy reads when a connection commits that has done so before. */
+  readonly commit: string;
   /** Makes a pool. */
   open(url: string, settings?: PoolSettings): ApplicationPool;
 }
@@ -136,9 +138,9 @@ export interface HeldLock extends AsyncDisposable {
 
 /** Locks the row of a key, and an advisory lock, in a session of its own. */
 export async function lockRow(fixture: PostgresqlFixture, key: string): Promise<HeldLock> {
-  const { admin, table } = fixture;
+  const { url, table } = fixture;
   const advisory = Math.floor(Math.random() * 2 ** 31);
-  const session = await admin.reserve();
+  const session = postgres(url, { max: 1, fetch_types: false });
   await session`begin`;
   await session`select from ${session(table)} where range_key = ${key} for update`;
   await session`select pg_advisory_xact_lock(${advisory})`;
@@ -146,7 +148,7 @@ export async function lockRow(fixture: PostgresqlFixture, key: string): Promise<
   const free = () =>
     freed ??= (async () => {
       await session`rollback`;
-      session.release();
+      await session.end();
     })();
   return { advisory, free, [Symbol.asyncDispose]: free };
 }

@@ -226,7 +226,7 @@ export function testDriver(driver: PostgresqlDriver): void {
     await using network = await openNetwork(fixture, driver, { fetchPlan: "transaction" });
     const { proxy, store } = network;
     const before = await store.ranges.reserve("order", 10);
-    const dropped = proxy.dropNextReply("commit\0");
+    const dropped = proxy.dropNextReply(driver.commit);
     await assertStoreError(() => store.ranges.reserve("order", 10), "connection");
     await dropped;
     assertEquals(await fixture.nextValue("order"), before.end + 10n);
@@ -238,7 +238,7 @@ export function testDriver(driver: PostgresqlDriver): void {
     await using network = await openNetwork(fixture, driver, { fetchPlan: "transaction" });
     const { proxy, store } = network;
     const before = await store.ranges.reserve("order", 10);
-    const cut = proxy.cutBefore("commit\0");
+    const cut = proxy.cutBefore(driver.commit);
     await assertStoreError(() => store.ranges.reserve("order", 10), "connection");
     await cut;
     await fixture.idle();
@@ -248,14 +248,19 @@ export function testDriver(driver: PostgresqlDriver): void {
 
   for (const fetchPlan of plans) {
     test(`cut while many draw, no value is handed out twice, plan ${fetchPlan}`, async (fixture) => {
-      await using network = await openNetwork(fixture, driver, { fetchPlan, groupReserve: false });
-      const { proxy, store } = network;
-      const drawn: Range[] = [await store.ranges.reserve("order", 1)];
+      const drawn: Range[] = [];
       for (let round = 0; round < 4; round++) {
+        // Anew for each round: postgres.js loses connections that break inside a transaction.
+        await using network = await openNetwork(fixture, driver, {
+          fetchPlan,
+          groupReserve: false,
+        });
+        const { proxy, store } = network;
+        drawn.push(await store.ranges.reserve("order", 1));
         proxy.delay(2);
         proxy.resetTurns();
         const calls = Promise.allSettled(
-          Array.from({ length: 64 }, () => store.ranges.reserve("order", 3, { timeoutMs: 2_000 })),
+          Array.from({ length: 64 }, () => store.ranges.reserve("order", 3, { timeoutMs: 1_000 })),
         );
         await until(() => proxy.turns > 5 * round || undefined, { what: "statements under way" });
         proxy.cut();
@@ -268,11 +273,11 @@ export function testDriver(driver: PostgresqlDriver): void {
         }
         assertGreater(errors.length, 0);
         drawn.push(...values);
+        assertEquals(network.retries(), 0);
         proxy.delay(0);
-        drawn.push(await network.eventually("order", 3));
+        if (fetchPlan === "statement") drawn.push(await network.eventually("order", 3));
       }
       assertDisjoint(drawn);
-      assertEquals(network.retries(), 0);
     });
   }
 
@@ -608,7 +613,7 @@ export async function openNetwork(
     async eventually(key, size) {
       return await until(async () => {
         try {
-          return await store.ranges.reserve(key, size, { timeoutMs: 2_000 });
+          return await store.ranges.reserve(key, size, { timeoutMs: 300 });
         } catch (error) {
           if (!(error instanceof TimeoutError)) {
             assertInstanceOf(error, StoreError);
@@ -638,10 +643,9 @@ async function requirePassword(
   `;
   if (row === undefined) throw new Error("Cannot find pg_hba.conf");
   const write = async (text: string) => {
-    await admin`
-      with object as materialized (select lo_from_bytea(0, convert_to(${text}, 'UTF8')) as id)
-      select lo_export(id, ${row.file}), lo_unlink(id) from object
-    `;
+    const [object] = await admin`select lo_from_bytea(0, convert_to(${text}, 'UTF8')) as id`;
+    await admin`select lo_export(${object?.id}, ${row.file})`;
+    await admin`select lo_unlink(${object?.id})`;
     await admin`select pg_reload_conf()`;
   };
   const rules = async () => {
