@@ -52,13 +52,16 @@ export function checkInteger(
   return integer;
 }
 
+/** The names of the options that every call takes. */
+export const callOptionNames: readonly string[] = ["timeoutMs", "signal"];
+
 /** The options of a call: known names, a timeout within its bounds, a signal that is one. */
 export function checkCallOptions(
   action: string,
   options: unknown,
-  names: readonly string[] = [],
+  names: readonly string[] = callOptionNames,
 ): asserts options is CallOptions {
-  checkOptions(action, options, ["timeoutMs", "signal", ...names]);
+  checkOptions(action, options, names);
   const { timeoutMs, signal } = options as CallOptions;
   checkTimeout(action, timeoutMs);
   checkSignal(action, signal);

@@ -22,32 +22,46 @@ export function backoffMs(runtime: Runtime, attempt: number): number {
   return 1 + runtime.random() * Math.min(longestDelayMs, firstDelayMs * 2 ** (attempt - 1));
 }
 
+/** What decides whether an operation is repeated, and hears of it. */
+export interface RetryPolicy {
+  /** The clock, timers and chance. */
+  readonly runtime: Runtime;
+  /** Whether the database rolled back what failed in this way. */
+  isRetryable(kind: StoreErrorKind): boolean;
+  /** Hears that an attempt has failed and that another follows. */
+  onRetry(retry: { name: string; kind: StoreErrorKind; attempt: number; delayMs: number }): void;
+}
+
 /**
  * Runs an operation and repeats it while the database rolls it back.
  *
  * @param operation One attempt, from its first statement to its commit.
- * @param options What decides whether, when and how long to repeat.
+ * @param options The policy, and the call that the operation belongs to.
  */
-export async function retry<T>(
+export function retry<T>(
   operation: () => Promise<T>,
-  options: {
-    runtime: Runtime;
-    deadline: Deadline;
-    statement: string;
-    isRetryable: (kind: StoreErrorKind) => boolean;
-    onRetry: (attempt: number, error: StoreError, delayMs: number) => void;
-  },
+  options: { policy: RetryPolicy; name: string; deadline: Deadline },
 ): Promise<T> {
-  for (let attempt = 1;; attempt++) {
+  // The first attempt adds no turn of its own to what nearly always succeeds.
+  return operation().catch((error) => repeat(operation, { ...options, error }));
+}
+
+async function repeat<T>(
+  operation: () => Promise<T>,
+  options: { policy: RetryPolicy; name: string; deadline: Deadline; error: unknown },
+): Promise<T> {
+  const { policy, name, deadline } = options;
+  let { error } = options;
+  for (let attempt = 1; attempt < maxAttempts; attempt++) {
+    if (!(error instanceof StoreError) || !policy.isRetryable(error.kind)) break;
+    const delayMs = backoffMs(policy.runtime, attempt);
+    policy.onRetry({ name, kind: error.kind, attempt, delayMs });
+    await deadline.sleep(delayMs, name);
     try {
       return await operation();
-    } catch (error) {
-      const repeat = attempt < maxAttempts && error instanceof StoreError &&
-        options.isRetryable(error.kind);
-      if (!repeat) throw error;
-      const delayMs = backoffMs(options.runtime, attempt);
-      options.onRetry(attempt, error, delayMs);
-      await options.deadline.sleep(delayMs, `repeat ${options.statement}`);
+    } catch (next) {
+      error = next;
     }
   }
+  throw error;
 }

@@ -14,6 +14,10 @@ import { TimeoutError } from "./errors.ts";
 export interface Timer {
   /** Ends it; nothing happens if it has fired already. */
   cancel(): void;
+  /** Lets the process end before it fires, where the platform can. */
+  unref?(): void;
+  /** Takes `unref` back. */
+  ref?(): void;
 }
 
 /** Time and chance. The default is the system's. */
@@ -35,12 +39,34 @@ export const systemRuntime: Runtime = {
   wallMs: () => Date.now(),
   monotonicMs: () => performance.now(),
   setTimer(callback: () => void, ms: number): Timer {
-    const timer = setTimeout(callback, ms);
-    return { cancel: () => clearTimeout(timer) };
+    return new SystemTimer(setTimeout(callback, ms));
   },
   random: () => Math.random(),
   uuid: () => crypto.randomUUID(),
 };
+
+/** A timer of the platform's: an object with `ref` and `unref`, or in browsers a number. */
+class SystemTimer implements Timer {
+  readonly #timer: ReturnType<typeof setTimeout>;
+  readonly #handle: { ref?(): void; unref?(): void };
+
+  constructor(timer: ReturnType<typeof setTimeout>) {
+    this.#timer = timer;
+    this.#handle = Object(timer);
+  }
+
+  cancel(): void {
+    clearTimeout(this.#timer);
+  }
+
+  unref(): void {
+    this.#handle.unref?.();
+  }
+
+  ref(): void {
+    this.#handle.ref?.();
+  }
+}
 
 /** What every call of the store takes. */
 export interface CallOptions {
@@ -53,7 +79,12 @@ export interface CallOptions {
   signal?: AbortSignal;
 }
 
-/** When a call must have ended: at a time on the monotonic clock, or when its signal aborts. */
+/**
+ * When a call must have ended: at a time on the monotonic clock, or when its signal aborts.
+ *
+ * What waits for it is told by one timer that all deadlines of a runtime share, since a timer for
+ * each call would cost more than all else that the library does for it.
+ */
 export class Deadline {
   /** The time that the call was given, in milliseconds. */
   readonly timeoutMs: number;
@@ -64,7 +95,6 @@ export class Deadline {
   /** The clock and timers that it goes by. */
   readonly runtime: Runtime;
   #listeners: (() => void)[] = [];
-  #timer: Timer | undefined;
 
   /**
    * Starts the time of a call.
@@ -93,47 +123,44 @@ export class Deadline {
   /**
    * What a call rejects with when its deadline is over: the signal's reason, or a `TimeoutError`.
    *
-   * @param action What was to be done, such as "run range.reserve".
-   * @param outcome Whether a statement was under way.
+   * @param name The name of the statement, such as "range.reserve".
+   * @param outcome Whether it was under way.
    */
-  error(action: string, outcome: "nothing" | "unknown"): unknown {
+  error(name: string, outcome: "nothing" | "unknown"): unknown {
     return this.signal?.aborted
       ? this.signal.reason
-      : new TimeoutError(action, { timeoutMs: this.timeoutMs, outcome });
+      : new TimeoutError(`run ${name}`, { timeoutMs: this.timeoutMs, outcome });
   }
 
-  /** Throws if it is over, before anything was sent. */
-  check(action: string): void {
-    if (this.over) throw this.error(action, "nothing");
+  /** Throws if it is over, before a statement was sent. */
+  check(name: string): void {
+    if (this.over) throw this.error(name, "nothing");
   }
 
   /**
-   * Calls back once when it is over, at once if it is already.
+   * Calls back once when it is over.
    *
    * @param listener What to call.
    * @returns A function that takes the listener back.
    */
   onOver(listener: () => void): () => void {
-    if (this.over) {
-      listener();
-      return () => {};
-    }
     if (this.#listeners.push(listener) === 1) {
-      this.#timer = this.runtime.setTimer(this.#fire, this.remainingMs);
-      this.signal?.addEventListener("abort", this.#fire);
+      alarmOf(this.runtime).add(this);
+      this.signal?.addEventListener("abort", this.expire);
     }
+    if (this.signal?.aborted) this.expire();
     return () => this.#remove(listener);
   }
 
   /**
    * Settles as the promise does, or rejects when the deadline is over, whichever comes first.
    *
-   * @param action What is being done, for the error.
-   * @param promise A statement that is under way.
+   * @param name The name of the statement that is under way.
+   * @param promise Its result.
    */
-  race<T>(action: string, promise: Promise<T>): Promise<T> {
+  race<T>(name: string, promise: Promise<T>): Promise<T> {
     return new Promise((resolve, reject) => {
-      const remove = this.onOver(() => reject(this.error(action, "unknown")));
+      const remove = this.onOver(() => reject(this.error(name, "unknown")));
       promise.then(
         (value) => (remove(), resolve(value)),
         (error) => (remove(), reject(error)),
@@ -145,9 +172,10 @@ export class Deadline {
    * Waits, but not past the deadline: rejects when it is over.
    *
    * @param ms How long to wait.
-   * @param action What the wait is for, for the error.
+   * @param name The name of the statement that waits.
    */
-  async sleep(ms: number, action: string): Promise<void> {
+  async sleep(ms: number, name: string): Promise<void> {
+    this.check(name);
     await new Promise<void>((resolve) => {
       const done = () => {
         timer.cancel();
@@ -155,21 +183,16 @@ export class Deadline {
         resolve();
       };
       const timer = this.runtime.setTimer(done, ms);
-      let remove = () => {};
-      remove = this.onOver(done);
+      const remove = this.onOver(done);
     });
-    this.check(action);
+    this.check(name);
   }
 
-  readonly #fire = (): void => {
-    // A timer may fire a little early; the deadline is what the clock says.
-    if (!this.over) {
-      this.#timer = this.runtime.setTimer(this.#fire, Math.ceil(this.remainingMs));
-      return;
-    }
+  /** Tells everyone who waits for it that it is over. */
+  readonly expire = (): void => {
     const listeners = this.#listeners;
     this.#listeners = [];
-    this.#disarm();
+    this.#rest();
     for (const listener of listeners) listener();
   };
 
@@ -177,12 +200,71 @@ export class Deadline {
     const index = this.#listeners.indexOf(listener);
     if (index < 0) return;
     this.#listeners.splice(index, 1);
-    if (this.#listeners.length === 0) this.#disarm();
+    if (this.#listeners.length === 0) this.#rest();
   }
 
-  #disarm(): void {
+  #rest(): void {
+    alarmOf(this.runtime).remove(this);
+    this.signal?.removeEventListener("abort", this.expire);
+  }
+}
+
+/** The one timer of a runtime's deadlines. */
+class Alarm {
+  readonly #runtime: Runtime;
+  readonly #waiting = new Set<Deadline>();
+  #timer: Timer | undefined;
+  #atMs = Infinity;
+
+  constructor(runtime: Runtime) {
+    this.#runtime = runtime;
+  }
+
+  add(deadline: Deadline): void {
+    this.#waiting.add(deadline);
+    if (deadline.atMs < this.#atMs) this.#set(deadline.atMs);
+    else if (this.#waiting.size === 1) this.#timer?.ref?.();
+  }
+
+  remove(deadline: Deadline): void {
+    this.#waiting.delete(deadline);
+    if (this.#waiting.size > 0 || this.#timer === undefined) return;
+    // Kept for the next call, but it keeps no process alive; where that is not possible it ends.
+    if (this.#timer.unref) this.#timer.unref();
+    else this.#clear();
+  }
+
+  #set(atMs: number): void {
+    this.#clear();
+    this.#atMs = atMs;
+    const ms = Math.max(0, Math.ceil(atMs - this.#runtime.monotonicMs()));
+    this.#timer = this.#runtime.setTimer(this.#ring, ms);
+  }
+
+  #clear(): void {
     this.#timer?.cancel();
     this.#timer = undefined;
-    this.signal?.removeEventListener("abort", this.#fire);
+    this.#atMs = Infinity;
   }
+
+  readonly #ring = (): void => {
+    this.#clear();
+    let nextMs = Infinity;
+    for (const deadline of [...this.#waiting]) {
+      if (deadline.over) deadline.expire();
+      else nextMs = Math.min(nextMs, deadline.atMs);
+    }
+    if (nextMs < this.#atMs && this.#waiting.size > 0) this.#set(nextMs);
+  };
+}
+
+const alarms = new WeakMap<Runtime, Alarm>();
+
+function alarmOf(runtime: Runtime): Alarm {
+  let alarm = alarms.get(runtime);
+  if (alarm === undefined) {
+    alarm = new Alarm(runtime);
+    alarms.set(runtime, alarm);
+  }
+  return alarm;
 }

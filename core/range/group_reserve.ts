@@ -28,7 +28,7 @@ import { Deadline, type Runtime } from "../runtime.ts";
 import { maxValue } from "../sql/dialect.ts";
 import type { Range, Reservation, Take } from "./range.ts";
 
-const action = "run range.reserve";
+const name = "range.reserve";
 
 interface Waiting extends Reservation {
   readonly resolve: (range: Range) => void;
@@ -83,7 +83,7 @@ export class GroupReserve {
         const index = lane.indexOf(waiting);
         const sent = index < 0;
         if (!sent) lane.splice(index, 1);
-        reject(call.deadline.error(action, sent ? "unknown" : "nothing"));
+        reject(call.deadline.error(name, sent ? "unknown" : "nothing"));
       });
     });
   }
@@ -113,7 +113,7 @@ export class GroupReserve {
         }
       } else {
         for (const { deadline, reject } of group) {
-          reject(error instanceof TimeoutError ? deadline.error(action, "unknown") : error);
+          reject(error instanceof TimeoutError ? deadline.error(name, "unknown") : error);
         }
       }
     }

@@ -30,7 +30,7 @@
  * @module
  */
 
-import { checkCallOptions, checkInteger, checkKey } from "../arguments.ts";
+import { callOptionNames, checkCallOptions, checkInteger, checkKey } from "../arguments.ts";
 import { RangeExhaustedError, RangeSealedError, ReserveConflictError } from "../errors.ts";
 import { emit } from "../events.ts";
 import type { CallOptions, Deadline } from "../runtime.ts";
@@ -67,6 +67,8 @@ export interface ReserveOptions extends CallOptions {
  * update and a read in a transaction, for a SQL proxy or read-write splitting in between.
  */
 export type FetchPlan = "statement" | "transaction";
+
+const reserveOptionNames = [...callOptionNames, "initialOffset"];
 
 const defaultOffset = 1n;
 
@@ -128,7 +130,7 @@ export class RangeStore {
   ): Promise<Range> {
     const action = "reserve range";
     checkKey(action, key);
-    checkCallOptions(action, options, ["initialOffset"]);
+    checkCallOptions(action, options, reserveOptionNames);
     const count = checkInteger(action, size, { what: "the size", least: 1n });
     const initialOffset = options.initialOffset === undefined
       ? firstOffset(action, count)

@@ -16,7 +16,7 @@ import {
   type StoreErrorKind,
 } from "../errors.ts";
 import { emit, type EventListener } from "../events.ts";
-import { retry } from "../retry.ts";
+import { retry, type RetryPolicy } from "../retry.ts";
 import { type CallOptions, Deadline, type Runtime } from "../runtime.ts";
 import type { Client, QueryOptions, Session, TransactionScript } from "./client.ts";
 import type { Dialect } from "./dialect.ts";
@@ -36,7 +36,7 @@ const reasons: Record<StoreErrorKind, string> = {
 };
 
 /** A client and its dialect, with deadlines, errors and retries. */
-export class Database {
+export class Database implements RetryPolicy {
   /** The dialect. */
   readonly dialect: Dialect;
   /** Time and chance. */
@@ -103,30 +103,37 @@ export class Database {
   }
 
   /** Repeats an operation of single statements while the database rolls it back. */
-  retry<T>(operation: () => Promise<T>, options: QueryOptions): Promise<T> {
-    return retry(operation, {
-      runtime: this.runtime,
-      deadline: options.deadline,
-      statement: options.name,
-      isRetryable: (kind) => this.dialect.isRetryable(kind),
-      onRetry: (attempt, error, delayMs) => {
-        if (this.onEvent) {
-          const { kind } = error;
-          emit(this.onEvent, { type: "retry", statement: options.name, kind, attempt, delayMs });
-        }
-      },
-    });
+  retry<T>(operation: () => Promise<T>, { name, deadline }: QueryOptions): Promise<T> {
+    return retry(operation, { policy: this, name, deadline });
+  }
+
+  /** Whether the database rolled back what failed in this way. */
+  isRetryable(kind: StoreErrorKind): boolean {
+    return this.dialect.isRetryable(kind);
+  }
+
+  /** Tells the observer that a statement is repeated. */
+  onRetry(retry: { name: string; kind: StoreErrorKind; attempt: number; delayMs: number }): void {
+    const { name: statement, ...rest } = retry;
+    if (this.onEvent) emit(this.onEvent, { type: "retry", statement, ...rest });
   }
 
   /** Runs something of the client's: it ends by its deadline, and fails with the library's errors. */
-  async run<T>(operation: () => Promise<T>, options: QueryOptions): Promise<T> {
-    const action = `run ${options.name}`;
-    options.deadline.check(action);
-    try {
-      return await options.deadline.race(action, operation());
-    } catch (error) {
-      throw this.#storeError(options, error);
-    }
+  run<T>(operation: () => Promise<T>, options: QueryOptions): Promise<T> {
+    const { name, deadline } = options;
+    return new Promise((resolve, reject) => {
+      deadline.check(name);
+      const remove = deadline.onOver(() => reject(deadline.error(name, "unknown")));
+      const fail = (error: unknown) => {
+        remove();
+        reject(this.#storeError(options, error));
+      };
+      try {
+        operation().then((value) => (remove(), resolve(value)), fail);
+      } catch (error) {
+        fail(error);
+      }
+    });
   }
 
   /** Closes the client if the library opened it. Later calls are refused. Idempotent. */

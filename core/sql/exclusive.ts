@@ -30,7 +30,7 @@ export async function waitOut(isOpen: () => boolean, options: QueryOptions): Pro
   const { name, deadline } = options;
   for (let waitMs = firstWaitMs; isOpen(); waitMs = Math.min(longestWaitMs, waitMs * 2)) {
     if (deadline.remainingMs <= waitMs && !deadline.signal?.aborted) throw inTransaction(name);
-    await deadline.sleep(waitMs, `run ${name}`);
+    await deadline.sleep(waitMs, name);
   }
 }
 

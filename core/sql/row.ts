@@ -13,6 +13,9 @@ import { ConfigurationError } from "../errors.ts";
 /** A value as a driver returns it. */
 export type Cell = unknown;
 
+/** The longest 64-bit integer. */
+const maxShort = 20;
+
 const utf8 = new TextDecoder("utf-8", { fatal: true });
 
 /** One row of a result. */
@@ -92,7 +95,11 @@ export function columnIndex(names: readonly string[]): (name: string) => number 
 }
 
 function textOf(cell: Cell): Cell {
-  return cell instanceof Uint8Array ? utf8.decode(cell) : cell;
+  if (!(cell instanceof Uint8Array)) return cell;
+  // Numbers come as a few ASCII bytes, for which a decoder costs more than this.
+  return cell.length <= maxShort && cell.every((byte) => byte < 128)
+    ? String.fromCharCode(...cell)
+    : utf8.decode(cell);
 }
 
 function mismatch(name: string, wanted: string, cell: Cell): never {

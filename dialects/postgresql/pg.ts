@@ -184,9 +184,8 @@ export class PgClient implements Client {
   }
 
   #run(held: Held, statement: Statement, options: QueryOptions): Promise<QueryResult> {
-    const action = `run ${options.name}`;
-    options.deadline.check(action);
-    return options.deadline.race(action, this.#send(held, statement));
+    options.deadline.check(options.name);
+    return options.deadline.race(options.name, this.#send(held, statement));
   }
 
   async #send(held: Held, statement: Statement): Promise<QueryResult> {
@@ -233,7 +232,7 @@ function isFromServer(error: unknown): boolean {
 async function takeFromPool(pool: PgPool, options: QueryOptions): Promise<Held> {
   const { name, deadline } = options;
   const coming = pool.connect();
-  const connection = await deadline.race(`run ${name}`, coming).catch((error) => {
+  const connection = await deadline.race(name, coming).catch((error) => {
     coming.then((late) => late.release(), () => {});
     throw error;
   });
@@ -269,7 +268,7 @@ function takeInTurns(
   return async (options) => {
     const { name, deadline } = options;
     const turn = turns.take();
-    const end = await deadline.race(`run ${name}`, turn).catch((error) => {
+    const end = await deadline.race(name, turn).catch((error) => {
       turn.then((late) => late());
       throw error;
     });

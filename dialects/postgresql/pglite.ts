@@ -116,16 +116,15 @@ export class PgliteClient implements Client {
 
   /** Runs a transaction. */
   async transaction<T>(script: TransactionScript<T>, options: QueryOptions): Promise<T> {
-    const action = `run ${options.name}`;
     await this.#waitOut(options);
     this.#transactions++;
     try {
       return await this.#database.transaction(async (transaction) => {
         const value = await runScript(script, (statement) => {
-          options.deadline.check(action);
+          options.deadline.check(options.name);
           return this.#run(transaction, statement);
         });
-        options.deadline.check(action);
+        options.deadline.check(options.name);
         return value;
       });
     } finally {

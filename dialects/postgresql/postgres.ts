@@ -123,10 +123,10 @@ export class PostgresJsClient implements Client {
     await this.#sql.begin(isolation, async (transaction) => {
       const value = await runScript(script, (statement) => {
         // Leaving early makes the driver send a rollback, behind the statement that is under way.
-        deadline.check(`run ${name}`);
-        return deadline.race(`run ${name}`, this.#run(transaction, statement));
+        deadline.check(name);
+        return deadline.race(name, this.#run(transaction, statement));
       });
-      deadline.check(`run ${name}`);
+      deadline.check(name);
       result = { value };
     });
     if (result === undefined) {

@@ -152,7 +152,7 @@ export class NodeSqliteClient implements Client {
       } catch (error) {
         if (!isBusy(error)) throw error;
       }
-      await deadline.sleep((0.5 + deadline.runtime.random()) * waitMs, `run ${name}`);
+      await deadline.sleep((0.5 + deadline.runtime.random()) * waitMs, name);
     }
   }
 
