@@ -1,12 +1,12 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { ConfigurationError } from "../../core/errors.ts";
-import { columnIndex, Row } from "../../core/sql/row.ts";
+import { Row } from "../../core/sql/row.ts";
 
 const encoder = new TextEncoder();
 
 /** A row of one column. */
 function row(cell: unknown): Row {
-  return new Row(columnIndex(["value"]), [cell]);
+  return new Row(["value"], [cell]);
 }
 
 Deno.test("a 64-bit integer is read from every form that drivers give", () => {
@@ -101,7 +101,7 @@ Deno.test("null is told from a value, and a missing cell is null", () => {
 });
 
 Deno.test("columns are found by name, in the order in which they came", () => {
-  const both = new Row(columnIndex(["a", "b"]), ["1", "2"]);
+  const both = new Row(["a", "b"], ["1", "2"]);
   assertEquals([both.text("b"), both.text("a")], ["2", "1"]);
 });
 
