@@ -38,7 +38,7 @@ export {
 } from "./core/runtime.ts";
 export * from "./core/sql/client.ts";
 export * from "./core/sql/dialect.ts";
-export { type Cell, columnIndex, type QueryResult, Row } from "./core/sql/row.ts";
+export { type Cell, type Columns, type QueryResult, Row } from "./core/sql/row.ts";
 export {
   type Bindable,
   doubleQuoted,

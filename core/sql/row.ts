@@ -18,19 +18,25 @@ const maxShort = 20;
 
 const utf8 = new TextDecoder("utf-8", { fatal: true });
 
+/** The columns of a result: an array of their names, or whatever else finds one. */
+export interface Columns {
+  /** The position of a column by the name that the statement gave it; -1 if there is none. */
+  indexOf(name: string): number;
+}
+
 /** One row of a result. */
 export class Row {
-  readonly #indexOf: (name: string) => number;
+  readonly #columns: Columns;
   readonly #cells: readonly Cell[];
 
   /**
    * Makes a row of what a driver returned.
    *
-   * @param indexOf Finds a column by the name that the statement gave; -1 if there is none.
+   * @param columns The columns.
    * @param cells The values, in the order of the columns.
    */
-  constructor(indexOf: (name: string) => number, cells: readonly Cell[]) {
-    this.#indexOf = indexOf;
+  constructor(columns: Columns, cells: readonly Cell[]) {
+    this.#columns = columns;
     this.#cells = cells;
   }
 
@@ -73,7 +79,7 @@ export class Row {
   }
 
   #cell(name: string): Cell {
-    const index = this.#indexOf(name);
+    const index = this.#columns.indexOf(name);
     if (index < 0) {
       throw new ConfigurationError(`Cannot read column "${name}": the result has none`);
     }
@@ -87,11 +93,6 @@ export interface QueryResult {
   readonly rows: readonly Row[];
   /** How many rows it changed, as the driver counts them. */
   readonly affected: number;
-}
-
-/** Finds columns by name in the order in which a driver reports them. */
-export function columnIndex(names: readonly string[]): (name: string) => number {
-  return (name) => names.indexOf(name);
 }
 
 function textOf(cell: Cell): Cell {

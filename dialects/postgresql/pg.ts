@@ -24,7 +24,7 @@ import {
   type TransactionScript,
 } from "../../core/sql/client.ts";
 import { inTransaction, Turns, waitOut } from "../../core/sql/exclusive.ts";
-import { columnIndex, type QueryResult, Row } from "../../core/sql/row.ts";
+import { type QueryResult, Row } from "../../core/sql/row.ts";
 import { doubleQuoted, Renderer, type Statement } from "../../core/sql/statement.ts";
 import { begin, commit, rollback, selectVersion } from "./dialect.ts";
 import { numbered, parameterText, serverInfo } from "./protocol.ts";
@@ -200,8 +200,8 @@ export class PgClient implements Client {
     const answer = held.connection.query(query);
     held.pending = answer.catch(() => {});
     const { rows, fields, rowCount } = await answer;
-    const indexOf = columnIndex(fields.map((field) => field.name));
-    return { rows: rows.map((cells) => new Row(indexOf, cells)), affected: rowCount ?? 0 };
+    const names = fields.map((field) => field.name);
+    return { rows: rows.map((cells) => new Row(names, cells)), affected: rowCount ?? 0 };
   }
 }
 

@@ -22,7 +22,7 @@ import {
   type TransactionScript,
 } from "../../core/sql/client.ts";
 import { inTransaction, waitOut } from "../../core/sql/exclusive.ts";
-import { columnIndex, type QueryResult, Row } from "../../core/sql/row.ts";
+import { type QueryResult, Row } from "../../core/sql/row.ts";
 import { doubleQuoted, Renderer, type Statement } from "../../core/sql/statement.ts";
 import { selectVersion } from "./dialect.ts";
 import { numbered, parameterText, serverInfo } from "./protocol.ts";
@@ -172,9 +172,9 @@ export class PgliteClient implements Client {
       parsers,
       serializers,
     });
-    const indexOf = columnIndex(fields.map((field) => field.name));
+    const names = fields.map((field) => field.name);
     return {
-      rows: rows.map((cells) => new Row(indexOf, cells as unknown[])),
+      rows: rows.map((cells) => new Row(names, cells as unknown[])),
       affected: affectedRows ?? 0,
     };
   }

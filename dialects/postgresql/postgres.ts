@@ -3,11 +3,12 @@
  *
  * - A statement is given to the driver as one unchanging template, so the driver prepares it once on
  *   each connection and sends it in one round trip from then on.
- * - A value is bound with the type "unknown", for which the driver has no serializer, so none that the
- *   application has set can change it; the server infers the type from the statement.
- * - Rows are read raw, before the application's parsers, and by the names that the statement gave,
- *   whatever the application's column transform makes of them. A row transform cannot be undone for a
- *   statement: it is refused.
+ * - On a pool with types or a value transform of the application's, values are bound with the type
+ *   "unknown", for which the driver has no serializer, and rows are read raw, before any parser. The
+ *   server infers the types from the statement. Without such settings the driver's plain ways do the
+ *   same at less cost.
+ * - Columns are read by the names that the statement gave, whatever the application's column transform
+ *   makes of them. A row transform cannot be undone for a statement: it is refused.
  * - At the deadline nothing is cancelled on the server: the driver's cancel names the connection, not
  *   the statement, and may hit a neighbour's. A transaction is rolled back before its connection is
  *   used again.
@@ -25,8 +26,8 @@ import {
   type TransactionScript,
 } from "../../core/sql/client.ts";
 import { inTransaction } from "../../core/sql/exclusive.ts";
-import { type QueryResult, Row } from "../../core/sql/row.ts";
-import { doubleQuoted, Renderer, type Statement } from "../../core/sql/statement.ts";
+import { type Columns, type QueryResult, Row } from "../../core/sql/row.ts";
+import { type Bindable, doubleQuoted, Renderer, type Statement } from "../../core/sql/statement.ts";
 import { isolation, selectVersion } from "./dialect.ts";
 import { numbered, parameterText, serverInfo } from "./protocol.ts";
 
@@ -42,6 +43,8 @@ export interface PostgresJsResult extends ArrayLike<unknown> {
 export interface PostgresJsQuery {
   /** Asks for rows as arrays of bytes. */
   raw(): PromiseLike<PostgresJsResult>;
+  /** Asks for rows as arrays of values. */
+  values(): PromiseLike<PostgresJsResult>;
 }
 
 /** What runs statements in postgres.js: a pool, or an open transaction. */
@@ -59,8 +62,10 @@ export interface PostgresJsSql extends PostgresJsRunner {
   /** The settings that matter to the adapter. */
   readonly options: {
     readonly max: number;
+    readonly types: object;
     readonly transform: {
       readonly column: { readonly from?: unknown };
+      readonly value: { readonly from?: unknown };
       readonly row: { readonly from?: unknown };
     };
   };
@@ -84,6 +89,8 @@ export class PostgresJsClient implements Client {
   readonly #sql: PostgresJsSql;
   readonly #opened: boolean;
   readonly #prepare: boolean;
+  /** Whether the application has no types or value transform of its own. */
+  readonly #plain: boolean;
   readonly #rename: ((name: string) => string) | undefined;
   readonly #renderer = new Renderer({ quote: doubleQuoted, make: template });
 
@@ -102,7 +109,9 @@ export class PostgresJsClient implements Client {
     this.#sql = sql;
     this.#opened = options.opened;
     this.#prepare = options.prepare;
-    const rename = sql.options.transform.column.from;
+    const { types, transform } = sql.options;
+    this.#plain = Object.keys(types).length === 0 && transform.value.from === undefined;
+    const rename = transform.column.from;
     if (typeof rename === "function") this.#rename = (name) => rename(name);
   }
 
@@ -152,23 +161,44 @@ export class PostgresJsClient implements Client {
 
   async #run(runner: PostgresJsRunner, statement: Statement): Promise<QueryResult> {
     const { text, values } = this.#renderer.render(statement);
-    const parameters = values.map((value) =>
-      runner.typed(parameterText(value) as never, unknownType) as never
-    );
+    const parameters: never[] = [];
+    for (const value of values) parameters.push(this.#parameter(runner, value) as never);
     const query = this.#prepare
       ? runner(text.template, ...parameters)
       : runner.unsafe(text.plain, parameters, { prepare: false });
-    const result = await query.raw();
-    const columns = result.columns ?? [];
-    const indexOf = (name: string) => this.#indexOf(columns, name);
-    const rows = Array.from(result, (cells) => new Row(indexOf, cells as unknown[]));
+    const result = await (this.#plain ? query.values() : query.raw());
+    const columns = new RenamedColumns(result.columns ?? [], this.#rename);
+    const rows: Row[] = [];
+    for (let index = 0; index < result.length; index++) {
+      rows.push(new Row(columns, result[index] as unknown[]));
+    }
     return { rows, affected: result.count ?? 0 };
   }
 
-  #indexOf(columns: PostgresJsResult["columns"], name: string): number {
+  #parameter(runner: PostgresJsRunner, value: Bindable): unknown {
+    if (!this.#plain) return runner.typed(parameterText(value) as never, unknownType);
+    // As text a boolean would not do: the driver's serializer takes every text for false.
+    return typeof value === "boolean" ? value : parameterText(value);
+  }
+}
+
+/** Columns under the names that the application's transform gives them. */
+class RenamedColumns implements Columns {
+  readonly #columns: PostgresJsResult["columns"];
+  readonly #rename: ((name: string) => string) | undefined;
+
+  constructor(
+    columns: PostgresJsResult["columns"],
+    rename: ((name: string) => string) | undefined,
+  ) {
+    this.#columns = columns;
+    this.#rename = rename;
+  }
+
+  indexOf(name: string): number {
     const wanted = this.#rename?.(name) ?? name;
-    const index = columns.findIndex((column) => column.name === wanted);
-    if (columns.findLastIndex((column) => column.name === wanted) !== index) {
+    const index = this.#columns.findIndex((column) => column.name === wanted);
+    if (this.#rename && this.#columns.findLastIndex(({ name }) => name === wanted) !== index) {
       throw new ConfigurationError(
         `Cannot read column "${name}": the setting transform.column of postgres.js gives the same ` +
           `name to two columns: received "${wanted}"`,

@@ -23,7 +23,7 @@ import type {
   TransactionScript,
 } from "../../core/sql/client.ts";
 import { waitOut } from "../../core/sql/exclusive.ts";
-import { columnIndex, type QueryResult, Row } from "../../core/sql/row.ts";
+import { type QueryResult, Row } from "../../core/sql/row.ts";
 import { type Bindable, doubleQuoted, Renderer, type Statement } from "../../core/sql/statement.ts";
 import { begin, commit, connectionSettings, rollback, selectVersion } from "./dialect.ts";
 
@@ -163,9 +163,8 @@ export class NodeSqliteClient implements Client {
     if (names.length === 0) {
       return { rows: [], affected: Number(prepared.run(...bound).changes) };
     }
-    const indexOf = columnIndex(names);
     const rows = prepared.all(...bound).map((row) =>
-      new Row(indexOf, names.map((name) => (row as Record<string, unknown>)[name]))
+      new Row(names, names.map((name) => (row as Record<string, unknown>)[name]))
     );
     return { rows, affected: rows.length };
   }
