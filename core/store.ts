@@ -205,7 +205,7 @@ async function open(
 
   const database = new Database(client, { dialect, runtime, onEvent, timeoutMs });
   const session = database.session({ name: "open.schema", deadline });
-  const weaknesses = await dialect.weaknesses(session);
+  const weaknesses = await dialect.weaknesses(session, tables);
   const inexact = await prepareSchema(database, {
     schemas: dialect.schema("range", tables),
     create: rest.initSchema ?? false,

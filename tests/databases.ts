@@ -21,6 +21,7 @@ import {
   sql,
   type Store,
   type StoreOptions,
+  systemRuntime,
 } from "../mod.ts";
 import {
   openStore as openPostgresql,
@@ -108,7 +109,7 @@ function nodePostgres(url: string): Driver {
     const client = new PgClient(pool, {
       exclusive: false,
       prepare: true,
-      uuid: () => crypto.randomUUID(),
+      runtime: systemRuntime,
     });
     const begin = async () => {
       const connection = await pool.connect();

@@ -23,9 +23,9 @@ export class HighestEnds {
   /** Notes that an end was received. */
   raise(key: string, end: bigint): void {
     const known = this.#ends.get(key);
-    // Once there are many, deleting first moves the key to the end of the map's order, so that its
-    // start is a key that was not used for long.
-    if (this.#ends.size >= maxKeys) this.#ends.delete(key);
+    // Deleting first moves the key to the end of the map's order, so that its start is the key that
+    // was used longest ago.
+    this.#ends.delete(key);
     this.#ends.set(key, known === undefined || end > known ? end : known);
     if (this.#ends.size > maxKeys) {
       for (const oldest of this.#ends.keys()) {

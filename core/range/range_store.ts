@@ -235,7 +235,7 @@ export class RangeStore {
       ? await this.#takeByStatement(request, call)
       : await this.#takeByTransaction(request, call);
     const lowest = (known ?? 0n) + size;
-    if (next === undefined || next < lowest || next > maxValue) {
+    if (next === undefined || next < lowest) {
       if (next === undefined) await this.#throwReason(request, deadline);
       const error = new ReserveConflictError(key, { returned: next, lowest });
       if (onEvent) {
@@ -282,10 +282,7 @@ export class RangeStore {
     );
   }
 
-  async #insertIfAbsent(
-    row: RangeRow,
-    call: QueryOptions,
-  ): Promise<boolean> {
+  async #insertIfAbsent(row: RangeRow, call: QueryOptions): Promise<boolean> {
     const statement = this.#database.dialect.insertRangeIfAbsent(row);
     const { affected } = await this.#database.retry(
       () => this.#database.query(statement, call),

@@ -89,10 +89,10 @@ export abstract class Dialect {
   abstract columns(session: Session, table: Identifier): Promise<readonly ColumnInfo[]>;
 
   /**
-   * Settings of the server that weaken what the store promises, each as a sentence that says what to
-   * do about it.
+   * Settings of the server that weaken what the store promises for its tables, each as a sentence that
+   * says what to do about it.
    */
-  abstract weaknesses(session: Session): Promise<readonly string[]>;
+  abstract weaknesses(session: Session, tables: Tables): Promise<readonly string[]>;
 
   /**
    * Takes `size` values of a key in one statement and gives the key's next value after it; undefined

@@ -48,10 +48,12 @@ export class Row {
   /** The column as a 64-bit integer. Throws if it is not one, or was rounded on its way here. */
   bigint(name: string): bigint {
     const cell = textOf(this.#cell(name));
-    if (typeof cell === "bigint") return cell;
-    if (typeof cell === "number" && Number.isSafeInteger(cell)) return BigInt(cell);
-    if (typeof cell === "string" && /^-?[0-9]+$/.test(cell)) return BigInt(cell);
-    return mismatch(name, "an integer without loss", cell);
+    const exact = typeof cell === "bigint" || Number.isSafeInteger(cell) ||
+      (typeof cell === "string" && /^-?[0-9]+$/.test(cell));
+    const value = exact ? BigInt(cell as bigint | number | string) : undefined;
+    return value !== undefined && BigInt.asIntN(64, value) === value
+      ? value
+      : mismatch(name, "a 64-bit integer without loss", cell);
   }
 
   /** The column as a number. Throws if it is not an integer that a number holds exactly. */

@@ -157,7 +157,10 @@ export class Renderer<T> {
     for (const part of statement.parts) {
       if (part instanceof Statement) found = this.#find(found, part, values);
       else if (part instanceof Identifier) found = child(found, part);
-      else values.push(part);
+      else {
+        found = child(found, boundValue);
+        values.push(part);
+      }
     }
     return found;
   }
@@ -175,6 +178,9 @@ export class Renderer<T> {
     return pieces;
   }
 }
+
+/** Stands for any bound value on the way to a text: which parts bind is part of the text. */
+const boundValue = {};
 
 function child<T>(node: Node<T>, key: object): Node<T> {
   let found = node.children.get(key);

@@ -22,11 +22,23 @@ import { postgresqlSchema } from "../../schema/postgresql.ts";
 /** Asks a server of the PostgreSQL protocol what it is. */
 export const selectVersion: Statement = sql`select version() as version`;
 
+/** Does nothing, but has to wait for its turn, and binds a value. */
+export const selectNothing: Statement = sql`select ${""}::text as nothing`;
+
 /** The isolation of the transactions that the library opens: reads see what others have committed. */
 export const isolation = "isolation level read committed";
 
 /** Begins a transaction. */
 export const begin: Statement = sql`begin isolation level read committed`;
+
+/** Begins a transaction where the application's may be open already, whose isolation is its own. */
+export const beginPlainly: Statement = sql`begin`;
+
+/** Gives a transaction that was begun plainly its isolation. */
+export const setIsolation: Statement = sql`set transaction isolation level read committed`;
+
+/** The SQLSTATE of the warning that a transaction was open already. */
+export const alreadyBegun = "25001";
 
 /** Makes a transaction's work permanent. */
 export const commit: Statement = sql`commit`;
@@ -138,9 +150,9 @@ class PostgresqlDialect extends Dialect {
       : "";
     const kind = kinds.get(code) ?? kinds.get(code.slice(0, 2));
     if (kind !== undefined) return kind;
-    // pg has no code for a connection that ended or could not be had, only words.
+    // pg has no code for a connection that ended, could not be had or gave no answer, only words.
     const words = error instanceof Error && !/^[0-9A-Z]{5}$/.test(code) ? error.message : "";
-    return /connect/i.test(words) ? "connection" : "other";
+    return /connect|not queryable|read timeout/i.test(words) ? "connection" : "other";
   }
 }
 
@@ -149,6 +161,8 @@ const kinds: ReadonlyMap<string, StoreErrorKind> = new Map([
   ["08", "connection"],
   ["23505", "duplicate"],
   ["25006", "readOnly"],
+  ["25P03", "connection"],
+  ["25P04", "connection"],
   ["28", "permission"],
   ["3F000", "missingTable"],
   ["40001", "serialization"],
@@ -164,10 +178,12 @@ const kinds: ReadonlyMap<string, StoreErrorKind> = new Map([
   ["57P01", "connection"],
   ["57P02", "connection"],
   ["57P03", "connection"],
+  ["57P05", "connection"],
   ["CONNECTION_CLOSED", "connection"],
   ["CONNECTION_DESTROYED", "connection"],
   ["CONNECTION_ENDED", "connection"],
   ["CONNECT_TIMEOUT", "connection"],
+  ["EAI_AGAIN", "connection"],
   ["ECONNABORTED", "connection"],
   ["ECONNREFUSED", "connection"],
   ["ECONNRESET", "connection"],

@@ -26,7 +26,7 @@
 
 import { checkBoolean, refuse } from "../../core/arguments.ts";
 import { DriverMissingError } from "../../core/errors.ts";
-import { systemRuntime } from "../../core/runtime.ts";
+import { type Runtime, systemRuntime } from "../../core/runtime.ts";
 import type { Client } from "../../core/sql/client.ts";
 import { inTransaction } from "../../core/sql/exclusive.ts";
 import {
@@ -99,7 +99,7 @@ export async function openStore(
   const { exclusive = false, prepare = true, username, password, ...rest } = options;
   const client = typeof target === "string"
     ? await openUrl(target, { prepare, username, password })
-    : clientOf(target, { exclusive, prepare, uuid: (rest.runtime ?? systemRuntime).uuid });
+    : clientOf(target, { exclusive, prepare, runtime: rest.runtime ?? systemRuntime });
   return await openStoreOver(client, { ...rest, builtIn: [postgresqlDialect] });
 }
 
@@ -118,7 +118,7 @@ function checkPostgresqlOptions(target: unknown, options: PostgresqlOptions): vo
 
 function clientOf(
   target: Exclude<PostgresqlTarget, string>,
-  options: { exclusive: boolean; prepare: boolean; uuid: () => string },
+  options: { exclusive: boolean; prepare: boolean; runtime: Runtime },
 ): Client {
   if (isPostgresJs(target)) return new PostgresJsClient(target, { ...options, opened: false });
   if (isPglite(target)) return new PgliteClient(target, { opened: false });
@@ -151,7 +151,7 @@ async function openUrl(
   };
   let pool: PostgresJsSql;
   try {
-    pool = postgres(url, { prepare, onnotice: () => {}, ...credentials });
+    pool = postgres(url, { prepare, fetch_types: false, onnotice: () => {}, ...credentials });
   } catch {
     // The driver's error shows the URL, which may hold a password.
     refuse("open store", "the URL must be of the form postgres://host/database", `${scheme}:…`);

@@ -15,6 +15,7 @@
  */
 
 import { ConfigurationError } from "../../core/errors.ts";
+import type { Runtime } from "../../core/runtime.ts";
 import {
   type Client,
   type QueryOptions,
@@ -26,7 +27,15 @@ import {
 import { inTransaction, Turns, waitOut } from "../../core/sql/exclusive.ts";
 import { type QueryResult, Row } from "../../core/sql/row.ts";
 import { doubleQuoted, Renderer, type Statement } from "../../core/sql/statement.ts";
-import { begin, commit, rollback, selectVersion } from "./dialect.ts";
+import {
+  alreadyBegun,
+  begin,
+  beginPlainly,
+  commit,
+  rollback,
+  selectVersion,
+  setIsolation,
+} from "./dialect.ts";
 import { numbered, parameterText, serverInfo } from "./protocol.ts";
 
 /** A statement as `pg` takes it. */
@@ -59,6 +68,12 @@ export interface PgResult {
 export interface PgConnection {
   /** Runs a statement. */
   query(query: PgQuery): Promise<PgResult>;
+  /** Listens for the connection's failure. */
+  on(event: "error", listener: (error: Error) => void): unknown;
+  /** Listens for warnings. */
+  on(event: "notice", listener: (notice: { code?: string }) => void): unknown;
+  /** Takes a listener back. */
+  removeListener(event: string, listener: (message: { code?: string }) => void): unknown;
   /** Whether a transaction is open: "I" if none is. Absent in older versions. */
   getTransactionStatus?(): string | null;
   /** Whether results come in the binary format. */
@@ -82,6 +97,8 @@ export interface PgPool {
 /** How the adapter gets hold of a connection. */
 interface Held {
   readonly connection: PgConnection;
+  /** Whether the application sends statements of its own on it. */
+  readonly shared: boolean;
   /** Settles when the last statement that was sent on it has. */
   pending: Promise<unknown>;
   /** Puts it back; a connection whose state is not known is not used again as it is. */
@@ -102,18 +119,19 @@ export class PgClient implements Client {
    * Adapts a pool or client.
    *
    * @param target The pool or client.
-   * @param options Whether it is used by nobody else; whether statements are prepared on the server.
+   * @param options Whether it is used by nobody else; whether statements are prepared on the server;
+   * time and chance.
    */
   constructor(
     target: PgPool | PgConnection,
-    options: { exclusive: boolean; prepare: boolean; uuid: () => string },
+    options: { exclusive: boolean; prepare: boolean; runtime: Runtime },
   ) {
     this.#prepare = options.prepare;
     this.#take = isPool(target)
       ? (call) => takeFromPool(target, call)
       : takeInTurns(target, options.exclusive);
     // Names are told apart from those of another store, or another copy of the library, on the pool.
-    const prefix = `fencepost_${options.uuid().slice(0, 8)}`;
+    const prefix = `fencepost_${options.runtime.uuid().slice(0, 8)}`;
     let count = 0;
     this.#renderer = new Renderer({
       quote: doubleQuoted,
@@ -138,18 +156,45 @@ export class PgClient implements Client {
   /** Runs a transaction on a connection that nobody else uses meanwhile. */
   transaction<T>(script: TransactionScript<T>, options: QueryOptions): Promise<T> {
     return this.#hold(options, async (held) => {
+      let ours = !held.shared;
       try {
-        await this.#run(held, begin, options);
+        if (held.shared) {
+          await this.#beginAlone(held, options);
+          ours = true;
+        } else await this.#run(held, begin, options);
         const value = await runScript(script, (statement) => this.#run(held, statement, options));
         await this.#run(held, commit, options);
         return value;
       } catch (error) {
         // The connection is not used before this has ended; where it fails, it is not used again.
-        const undone = this.#send(held, rollback).catch(() => {});
+        const undone = ours ? this.#send(held, rollback).catch(() => {}) : undefined;
         if (!options.deadline.over) await undone;
         throw error;
       }
     });
+  }
+
+  /**
+   * Begins a transaction on a connection on which the application's own `begin` may have been queued
+   * before. The server says so by a warning; then nothing has begun, and that one is waited out.
+   */
+  async #beginAlone(held: Held, options: QueryOptions): Promise<void> {
+    const { connection } = held;
+    let alone = false;
+    const onNotice = ({ code }: { code?: string }) => {
+      if (code === alreadyBegun) alone = false;
+    };
+    connection.on("notice", onNotice);
+    try {
+      while (!alone) {
+        await waitOut(() => isOpen(connection), options);
+        alone = true;
+        await this.#run(held, beginPlainly, options);
+      }
+    } finally {
+      connection.removeListener("notice", onNotice);
+    }
+    await this.#run(held, setIsolation, options);
   }
 
   /** Runs statements in a transaction of the application's, on the connection that it began on. */
@@ -159,7 +204,12 @@ export class PgClient implements Client {
         "Cannot use transaction: it must be the client of pg on which it was begun",
       );
     }
-    const held = { connection: transaction, pending: Promise.resolve(), giveBack: () => {} };
+    const held: Held = {
+      connection: transaction,
+      shared: true,
+      pending: Promise.resolve(),
+      giveBack: () => {},
+    };
     return { query: (statement) => this.#send(held, statement) };
   }
 
@@ -236,7 +286,14 @@ async function takeFromPool(pool: PgPool, options: QueryOptions): Promise<Held> 
     coming.then((late) => late.release(), () => {});
     throw error;
   });
-  const giveBack = (clean: boolean) => connection.release(!clean);
+  // A connection that fails while it is out of the pool would end the process if nobody listened. Its
+  // statement is rejected as well, so there is nothing to do.
+  const onError = () => {};
+  connection.on("error", onError);
+  const giveBack = (clean: boolean) => {
+    if (clean) connection.removeListener("error", onError);
+    connection.release(!clean);
+  };
   try {
     refuseBinary(connection);
     if (isOpen(connection)) throw inTransaction(name);
@@ -244,7 +301,7 @@ async function takeFromPool(pool: PgPool, options: QueryOptions): Promise<Held> 
     giveBack(true);
     throw error;
   }
-  return { connection, pending: Promise.resolve(), giveBack };
+  return { connection, shared: false, pending: Promise.resolve(), giveBack };
 }
 
 function takeInTurns(
@@ -275,6 +332,7 @@ function takeInTurns(
     // A statement whose deadline passed is still under way: the turn lasts until it has ended.
     const held: Held = {
       connection,
+      shared: true,
       pending: Promise.resolve(),
       giveBack: () => void held.pending.then(end),
     };

@@ -24,7 +24,7 @@ import {
 import { inTransaction, waitOut } from "../../core/sql/exclusive.ts";
 import { type QueryResult, Row } from "../../core/sql/row.ts";
 import { doubleQuoted, Renderer, type Statement } from "../../core/sql/statement.ts";
-import { selectVersion } from "./dialect.ts";
+import { selectNothing, selectVersion } from "./dialect.ts";
 import { numbered, parameterText, serverInfo } from "./protocol.ts";
 
 /** The options of a statement of PGlite, as far as they are used. */
@@ -116,7 +116,8 @@ export class PgliteClient implements Client {
 
   /** Runs a transaction. */
   async transaction<T>(script: TransactionScript<T>, options: QueryOptions): Promise<T> {
-    await this.#waitOut(options);
+    // Once this has had its turn, no `begin` that was queued before it is still to come.
+    if (this.#transactions === 0) await this.query(selectNothing, options);
     this.#transactions++;
     try {
       return await this.#database.transaction(async (transaction) => {

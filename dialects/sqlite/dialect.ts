@@ -15,7 +15,7 @@ import {
   type ReserveRequest,
   type TableSchema,
 } from "../../core/sql/dialect.ts";
-import { type Identifier, sql, type Statement } from "../../core/sql/statement.ts";
+import { Identifier, sql, type Statement } from "../../core/sql/statement.ts";
 import type { Tables } from "../../core/sql/tables.ts";
 import { sqliteSchema } from "../../schema/sqlite.ts";
 
@@ -35,6 +35,15 @@ export const rollback: Statement = sql`rollback`;
 export const connectionSettings: readonly Statement[] = [
   sql`pragma journal_mode = wal`,
   sql`pragma synchronous = full`,
+];
+
+/**
+ * Deprecated settings with which a connection returns other columns than a statement names, and the
+ * value that the store needs.
+ */
+export const neededSettings: readonly { name: string; read: Statement; needed: bigint }[] = [
+  { name: "count_changes", read: sql`pragma count_changes`, needed: 0n },
+  { name: "short_column_names", read: sql`pragma short_column_names`, needed: 1n },
 ];
 
 /** The first version with `returning`. */
@@ -81,33 +90,38 @@ class SqliteDialect extends Dialect {
   }
 
   override async columns(session: Session, table: Identifier): Promise<readonly ColumnInfo[]> {
-    // Without a name given, the pragma functions look a table up in all attached databases.
+    // Without a schema the pragma functions look a table up in all attached databases.
+    const schema = table.schema ?? null;
     const { rows } = await session.query(sql`
       select
         info.name as name,
-        coalesce((
+        (
           select used.coll
-          from pragma_index_list(${table.name}, ${table.schema ?? null}) as list
-          join pragma_index_xinfo(list.name, ${table.schema ?? null}) as used
-          where list.origin = 'pk' and used.name = info.name
-        ), 'BINARY') as collation
-      from pragma_table_info(${table.name}, ${table.schema ?? null}) as info
+          from pragma_index_list(${table.name}, ${schema}) as list
+          join pragma_index_xinfo(list.name, ${schema}) as used
+          where list."unique" and used.name = info.name and used.coll <> 'BINARY'
+          limit 1
+        ) as collation
+      from pragma_table_info(${table.name}, ${schema}) as info
     `);
     return rows.map((row) => {
-      const collation = row.text("collation");
-      const inexact = collation === "BINARY" ? undefined : `its collation is ${collation}`;
+      const inexact = row.isNull("collation")
+        ? undefined
+        : `its collation is ${row.text("collation")}`;
       return { name: row.text("name"), inexact };
     });
   }
 
-  override async weaknesses(session: Session): Promise<readonly string[]> {
-    const { rows: files } = await session.query(
-      sql`select file from pragma_database_list where name = 'main'`,
+  override async weaknesses(session: Session, tables: Tables): Promise<readonly string[]> {
+    const schema = tables.range.schema ?? "main";
+    const { rows: [database] } = await session.query(
+      sql`select coalesce(file, '') as file from pragma_database_list where name = ${schema}`,
     );
-    const inMemory = !files[0] || files[0].isNull("file") || files[0].text("file") === "";
+    const inMemory = database === undefined || database.text("file") === "";
     if (inMemory) return [];
-    const { rows: [journal] } = await session.query(sql`pragma journal_mode`);
-    const { rows: [sync] } = await session.query(sql`pragma synchronous`);
+    const setting = (name: string) => Identifier.parse(`${schema}.${name}`, "setting");
+    const { rows: [journal] } = await session.query(sql`pragma ${setting("journal_mode")}`);
+    const { rows: [sync] } = await session.query(sql`pragma ${setting("synchronous")}`);
     const lost = "can lose committed writes, whose values are then handed out again";
     const found: string[] = [];
     const mode = journal?.text("journal_mode");
@@ -124,11 +138,13 @@ class SqliteDialect extends Dialect {
   }
 
   override classify(error: unknown): StoreErrorKind {
-    if (typeof error !== "object" || error === null || !("errcode" in error)) return "other";
-    const code = Number(error.errcode);
+    if (!(error instanceof Error)) return "other";
+    const code = "errcode" in error ? Number(error.errcode) : 0;
     const kind = kinds.get(code) ?? kinds.get(code & 0xff);
     if (kind !== undefined) return kind;
-    const words = error instanceof Error ? error.message : "";
+    const words = error.message;
+    // Deno gives this one no code.
+    if (/^unable to open database/.test(words)) return "connection";
     // These have only the general code 1.
     if (/^no such (table|database)|unknown database/.test(words)) return "missingTable";
     if (/^duplicate column name|already exists/.test(words)) return "duplicate";

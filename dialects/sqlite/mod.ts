@@ -71,9 +71,11 @@ async function sqliteClient(target: string | SqliteDatabase): Promise<NodeSqlite
     }
     return new NodeSqliteClient(target, { opened: false });
   }
-  const path = /^sqlite:(?:\/\/)?(.+)$/s.exec(target)?.[1];
-  if (path === undefined) {
-    refuse("open store", "a URL must be sqlite:path or sqlite::memory:", target);
+  const path = /^sqlite:(?:\/\/)?(.*)$/s.exec(target)?.[1];
+  if (path === undefined || path === "") {
+    // A URL of another scheme may hold a password.
+    const scheme = /^[a-z]+:/.exec(target)?.[0] ?? "no scheme";
+    refuse("open store", "a URL must be sqlite:path or sqlite::memory:", scheme);
   }
   const { DatabaseSync } = await importDriver();
   try {

@@ -25,7 +25,14 @@ import type {
 import { waitOut } from "../../core/sql/exclusive.ts";
 import { type QueryResult, Row } from "../../core/sql/row.ts";
 import { type Bindable, doubleQuoted, Renderer, type Statement } from "../../core/sql/statement.ts";
-import { begin, commit, connectionSettings, rollback, selectVersion } from "./dialect.ts";
+import {
+  begin,
+  commit,
+  connectionSettings,
+  neededSettings,
+  rollback,
+  selectVersion,
+} from "./dialect.ts";
 
 /** A prepared statement of `node:sqlite`, as far as it is used. */
 export interface SqliteStatement {
@@ -89,6 +96,15 @@ export class NodeSqliteClient implements Client {
   async server(options: QueryOptions): Promise<ServerInfo> {
     if (this.#opened) {
       for (const setting of connectionSettings) await this.query(setting, options);
+    }
+    for (const { name, read, needed } of neededSettings) {
+      const { rows: [row] } = await this.query(read, options);
+      if (row?.bigint(name) !== needed) {
+        throw new ConfigurationError(
+          `Cannot open store: the setting ${name} of SQLite changes what the store reads, set it to ` +
+            `${needed}: received ${row?.bigint(name)}`,
+        );
+      }
     }
     const { rows } = await this.query(selectVersion, options);
     return { product: "SQLite", version: rows[0]?.text("version") ?? "" };
@@ -163,9 +179,7 @@ export class NodeSqliteClient implements Client {
     if (names.length === 0) {
       return { rows: [], affected: Number(prepared.run(...bound).changes) };
     }
-    const rows = prepared.all(...bound).map((row) =>
-      new Row(names, names.map((name) => (row as Record<string, unknown>)[name]))
-    );
+    const rows = prepared.all(...bound).map((row) => new Row(names, cellsOf(row, names)));
     return { rows, affected: rows.length };
   }
 
@@ -186,6 +200,11 @@ export function isSqliteDatabase(value: unknown): value is SqliteDatabase {
   return typeof value === "object" && value !== null &&
     "prepare" in value && typeof value.prepare === "function" &&
     "exec" in value && typeof value.exec === "function";
+}
+
+/** The values of a row, which is an object, or an array if the application has asked for arrays. */
+function cellsOf(row: unknown, names: readonly string[]): readonly unknown[] {
+  return Array.isArray(row) ? row : names.map((name) => (row as Record<string, unknown>)[name]);
 }
 
 function bindable(value: Bindable): string | bigint | null {

@@ -326,7 +326,7 @@ Deno.test("an answer that cannot be what was written hands nothing out", async (
   const client = new MemoryClient({ answer: () => Promise.resolve(result({ next_value: next })) });
   const store = await openStore(client, { dialects: [new MemoryDialect()], runtime: clock });
   assertEquals(await store.ranges.reserve("order", 10), { start: 90n, end: 100n });
-  for (next of [100n, 109n, 0n, -5n, "9", 2n ** 63n]) {
+  for (next of [100n, 109n, 0n, -5n, "9"]) {
     const error = await assertRejects(
       () => store.ranges.reserve("order", 10),
       ReserveConflictError,

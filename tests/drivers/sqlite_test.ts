@@ -92,8 +92,6 @@ function registerTests(
   for (
     const pragma of [
       "encoding = 'UTF-16'",
-      "count_changes = 1",
-      "full_column_names = 1; pragma short_column_names = 0",
       "empty_result_callbacks = 1",
       "reverse_unordered_selects = 1",
       "case_sensitive_like = 1",
@@ -108,6 +106,19 @@ function registerTests(
       const database = new DatabaseSync(":memory:");
       database.exec(`pragma ${pragma}`);
       await assertExactOn(database, table);
+    });
+  }
+
+  for (const setting of ["count_changes = 1", "short_column_names = 0"]) {
+    test(`a connection with pragma ${setting} is refused by name`, async ({ table }) => {
+      const database = new DatabaseSync(":memory:");
+      database.exec(`pragma full_column_names = 1; pragma ${setting}`);
+      await assertRejects(
+        () => openStore(database, { rangeTable: table, initSchema: true }),
+        ConfigurationError,
+        setting.replace(/ .*/, ""),
+      );
+      database.close();
     });
   }
 
