@@ -20,6 +20,8 @@ const rangeStore = "core/range/range_store.ts";
 const groupReserve = "core/range/group_reserve.ts";
 const postgresql = "dialects/postgresql/dialect.ts";
 const sqlite = "dialects/sqlite/dialect.ts";
+const pg = "dialects/postgresql/pg.ts";
+const postgresJs = "dialects/postgresql/postgres.ts";
 const nodeSqlite = "dialects/sqlite/node_sqlite.ts";
 
 /** The mutants. */
@@ -151,6 +153,12 @@ export const mutants: readonly Mutant[] = [
     replace: "else if (part instanceof Identifier) continue;",
   },
   {
+    breaks: "texts are remembered by which parts are bound",
+    file: "core/sql/statement.ts",
+    find: "found = child(found, boundValue);",
+    replace: "",
+  },
+  {
     breaks: "identifiers are quoted",
     file: "core/sql/statement.ts",
     find: 'return `"${name}"`;',
@@ -165,14 +173,14 @@ export const mutants: readonly Mutant[] = [
   {
     breaks: "repeating has a bound",
     file: "core/retry.ts",
-    find: "attempt < maxAttempts &&",
-    replace: "attempt <= maxAttempts &&",
+    find: "attempt < maxAttempts;",
+    replace: "attempt <= maxAttempts;",
   },
   {
     breaks: "a call ends by its deadline, also when the driver never settles",
     file: "core/sql/database.ts",
-    find: "return await options.deadline.race(action, operation());",
-    replace: "return await operation();",
+    find: 'const remove = deadline.onOver(() => reject(deadline.error(name, "unknown")));',
+    replace: "const remove = () => {};",
   },
   {
     breaks: "a key holds no NUL",
@@ -209,5 +217,47 @@ export const mutants: readonly Mutant[] = [
     file: nodeSqlite,
     find: "if (this.#opened) this.#database.close();",
     replace: "this.#database.close();",
+  },
+  {
+    breaks: "a connection in an unknown state is not used again (pg)",
+    file: pg,
+    find: "connection.release(!clean);",
+    replace: "connection.release(false);",
+  },
+  {
+    breaks: "no statement runs inside a transaction of the application's (pg)",
+    file: pg,
+    find: "if (isOpen(held.connection)) throw inTransaction(options.name);",
+    replace: "",
+  },
+  {
+    breaks: "the application's transaction is not committed by one of ours (pg)",
+    file: pg,
+    find: "if (code === alreadyBegun) alone = false;",
+    replace: "",
+  },
+  {
+    breaks: "a transaction that missed its deadline is rolled back (postgres.js)",
+    file: postgresJs,
+    find: "return deadline.race(name, this.#run(transaction, statement));",
+    replace: "return this.#run(transaction, statement);",
+  },
+  {
+    breaks: "values are bound past the application's serializers (postgres.js)",
+    file: postgresJs,
+    find: "transform.value.from === undefined;",
+    replace: "transform !== undefined;",
+  },
+  {
+    breaks: "columns are read by the names that the statement gave (postgres.js)",
+    file: postgresJs,
+    find: "this.#rename?.(name) ?? name",
+    replace: "name",
+  },
+  {
+    breaks: "what was passed in is never closed (postgres.js)",
+    file: postgresJs,
+    find: "if (this.#opened) await this.#sql.end",
+    replace: "await this.#sql.end",
   },
 ];

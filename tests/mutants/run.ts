@@ -15,8 +15,9 @@ import { type RunningServer, servers } from "../servers/mod.ts";
 import { type Mutant, mutants } from "./mutants.ts";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
-/** What is run against a mutant. PGlite takes seconds to start and speaks what PostgreSQL speaks. */
-const tests = ["tests/tck_test.ts"];
+/** What is run against a mutant, one after the other until a case fails: what is quick comes first. */
+const suites = [["tests/core", "tests/tck_test.ts"], ["tests/drivers"]];
+/** PGlite takes seconds to start, and speaks what PostgreSQL speaks. */
 const databases = ["sqlite", "postgresql-15"];
 /** The project without what has been installed or committed. */
 const leftOut = new Set([".git", "node_modules"]);
@@ -66,7 +67,12 @@ async function judge(
       filter: (source) => !leftOut.has(source.slice(dirname(source).length + 1)),
     });
     if (mutant) await mutate(folder, mutant);
-    return await runTests(folder, running);
+    let verdict: Verdict = { found: false, by: "no suite ran" };
+    for (const suite of suites) {
+      verdict = await runTests(folder, { suite, running });
+      if (verdict.found) break;
+    }
+    return verdict;
   } finally {
     await rm(folder, { recursive: true, force: true });
   }
@@ -81,10 +87,13 @@ async function mutate(folder: string, { file, find, replace }: Mutant): Promise<
   await writeFile(path, pieces.join(replace));
 }
 
-async function runTests(folder: string, running: readonly RunningServer[]): Promise<Verdict> {
+async function runTests(
+  folder: string,
+  { suite, running }: { suite: readonly string[]; running: readonly RunningServer[] },
+): Promise<Verdict> {
   const addresses = running.map(({ name, url, version }) => ({ name, url, version }));
   const child = new Deno.Command(Deno.execPath(), {
-    args: ["test", "-A", "--no-check", "--fail-fast", ...tests],
+    args: ["test", "-A", "--no-check", "--fail-fast", ...suite],
     cwd: folder,
     env: { [askedServersVariable]: JSON.stringify(addresses), NO_COLOR: "1" },
     stdout: "piped",
