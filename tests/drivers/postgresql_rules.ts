@@ -15,6 +15,7 @@ import {
 import { openStore, postgresqlDialect, type Store } from "../../dialects/postgresql/mod.ts";
 import {
   type Range,
+  RangeSealedError,
   SchemaError,
   StoreClosedError,
   StoreError,
@@ -97,6 +98,7 @@ export async function assertExact(store: Store, key = "exact"): Promise<void> {
   });
   await ranges.seal(key);
   assertEquals(await ranges.read(key), { nextValue: 2n ** 62n + 2n ** 61n + 2n, sealed: true });
+  await assertRejects(() => ranges.reserve(key, 1), RangeSealedError);
   const text = "50% \\ 'quoted' \"too\" $1 ? größer 🦕";
   assertEquals(await ranges.reserve(text, 1), { start: 1n, end: 2n });
   assertEquals(await ranges.read(text), { nextValue: 2n, sealed: false });
