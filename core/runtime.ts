@@ -8,7 +8,7 @@
  * @module
  */
 
-import { TimeoutError } from "./errors.ts";
+import { type FencepostError, TimeoutError } from "./errors.ts";
 
 /** A timer that was set. */
 export interface Timer {
@@ -94,6 +94,8 @@ export class Deadline {
   readonly signal: AbortSignal | undefined;
   /** The clock and timers that it goes by. */
   readonly runtime: Runtime;
+  /** What the call waits for, as the error to reject with if its time runs out meanwhile. */
+  blockedBy: FencepostError | undefined;
   #listeners: (() => void)[] = [];
 
   /**
@@ -121,15 +123,16 @@ export class Deadline {
   }
 
   /**
-   * What a call rejects with when its deadline is over: the signal's reason, or a `TimeoutError`.
+   * What a call rejects with when its deadline is over: the signal's reason, what it is blocked by,
+   * or a `TimeoutError`.
    *
    * @param name The name of the statement, such as "range.reserve".
    * @param outcome Whether it was under way.
    */
   error(name: string, outcome: "nothing" | "unknown"): unknown {
-    return this.signal?.aborted
-      ? this.signal.reason
-      : new TimeoutError(`run ${name}`, { timeoutMs: this.timeoutMs, outcome });
+    if (this.signal?.aborted) return this.signal.reason;
+    return this.blockedBy ??
+      new TimeoutError(`run ${name}`, { timeoutMs: this.timeoutMs, outcome });
   }
 
   /** Throws if it is over, before a statement was sent. */

@@ -130,8 +130,9 @@ function nodePostgres(url: string): Driver {
 /** PGlite has one connection, and takes seconds to start: all cases share it. */
 function pglite(url: string): Driver {
   let shared: PGlite | undefined;
-  const connect = (): Promise<Connected> => {
+  const connect = async (): Promise<Connected> => {
     const database = shared ??= new PGlite(url.slice("pglite:".length));
+    await database.waitReady;
     const client = new PgliteClient(database, { opened: false });
     const begin = () =>
       openTransaction((hold) =>
@@ -142,7 +143,7 @@ function pglite(url: string): Driver {
           })
         )
       );
-    return Promise.resolve({ client, begin, end: () => Promise.resolve() });
+    return { client, begin, end: () => Promise.resolve() };
   };
   return { dialect: postgresqlDialect, schema: "public", connect };
 }

@@ -28,9 +28,14 @@ export function inTransaction(name: string): InTransactionError {
  */
 export async function waitOut(isOpen: () => boolean, options: QueryOptions): Promise<void> {
   const { name, deadline } = options;
-  for (let waitMs = firstWaitMs; isOpen(); waitMs = Math.min(longestWaitMs, waitMs * 2)) {
-    if (deadline.remainingMs <= waitMs && !deadline.signal?.aborted) throw inTransaction(name);
-    await deadline.sleep(waitMs, name);
+  if (!isOpen()) return;
+  deadline.blockedBy = inTransaction(name);
+  try {
+    for (let waitMs = firstWaitMs; isOpen(); waitMs = Math.min(longestWaitMs, waitMs * 2)) {
+      await deadline.sleep(waitMs, name);
+    }
+  } finally {
+    deadline.blockedBy = undefined;
   }
 }
 

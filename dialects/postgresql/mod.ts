@@ -81,7 +81,8 @@ export type PostgresqlTarget = string | PostgresJsSql | PgPool | PgConnection | 
  *
  * @param target The `sql` of postgres.js, a `Pool` of `pg` or a `PGlite`, which the store does not
  * close; or a URL, whose connections it does: `postgres://…` and `postgresql://…` over the package
- * `postgres`, `pglite:path` and `pglite:memory://` over the package `@electric-sql/pglite`.
+ * `postgres`, `pglite:path` and `pglite:memory://` over the package `@electric-sql/pglite`. A PGlite
+ * that is still starting, which takes seconds, is waited for however long it takes.
  * @param options See `PostgresqlOptions`.
  * @throws {InvalidArgumentError} If an argument is not allowed.
  * @throws {ConfigurationError} If the driver, a setting of it or the server cannot be used.
@@ -100,6 +101,7 @@ export async function openStore(
   const client = typeof target === "string"
     ? await openUrl(target, { prepare, username, password })
     : clientOf(target, { exclusive, prepare, runtime: rest.runtime ?? systemRuntime });
+  if (client instanceof PgliteClient) await client.ready();
   return await openStoreOver(client, { ...rest, builtIn: [postgresqlDialect] });
 }
 

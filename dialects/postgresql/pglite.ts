@@ -21,10 +21,11 @@ import {
   type Session,
   type TransactionScript,
 } from "../../core/sql/client.ts";
+import { driverError } from "../../core/sql/database.ts";
 import { inTransaction, waitOut } from "../../core/sql/exclusive.ts";
 import { type QueryResult, Row } from "../../core/sql/row.ts";
 import { doubleQuoted, Renderer, type Statement } from "../../core/sql/statement.ts";
-import { selectNothing, selectVersion } from "./dialect.ts";
+import { postgresqlDialect, selectNothing, selectVersion } from "./dialect.ts";
 import { numbered, parameterText, serverInfo } from "./protocol.ts";
 
 /** The options of a statement of PGlite, as far as they are used. */
@@ -94,6 +95,15 @@ export class PgliteClient implements Client {
     this.#opened = options.opened;
   }
 
+  /** Waits until the database has started. */
+  async ready(): Promise<void> {
+    try {
+      await this.#database.waitReady;
+    } catch (error) {
+      throw driverError(postgresqlDialect.classify(error), "open.connect", error);
+    }
+  }
+
   /** Asks for the version of the server. */
   async server(options: QueryOptions): Promise<ServerInfo> {
     return serverInfo(await this.query(selectVersion, options));
@@ -150,7 +160,7 @@ export class PgliteClient implements Client {
 
   /** Waits for a transaction of the application's. For its own the database has a queue. */
   async #waitOut(options: QueryOptions): Promise<void> {
-    await this.#database.waitReady;
+    await this.ready();
     await waitOut(
       () => this.#transactions === 0 && this.#database.isInTransaction(),
       options,
