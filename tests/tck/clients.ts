@@ -20,6 +20,8 @@ export interface Sent {
   readonly name: string;
   /** The statement; undefined for a transaction. */
   readonly statement: Statement | undefined;
+  /** The statements of a transaction, in order, as far as it has come. */
+  readonly steps: readonly Statement[];
   /** Sends it to the real client. */
   readonly send: () => Promise<QueryResult | undefined>;
 }
@@ -60,7 +62,7 @@ export class WatchedClient implements Client {
   /** Shows a statement, and does with it what the test wants. */
   async query(statement: Statement, options: QueryOptions): Promise<QueryResult> {
     const send = () => this.#client.query(statement, options);
-    const result = await this.#show({ name: options.name, statement, send });
+    const result = await this.#show({ name: options.name, statement, steps: [], send });
     return result ?? { rows: [], affected: 0 };
   }
 
@@ -76,12 +78,22 @@ export class WatchedClient implements Client {
 
   async #transaction<T>(script: TransactionScript<T>, options: QueryOptions): Promise<T> {
     let result: { value: T } | undefined;
+    const steps: Statement[] = [];
+    const noted: TransactionScript<T> = function* () {
+      const work = script();
+      let step = work.next();
+      while (!step.done) {
+        steps.push(step.value);
+        step = work.next(yield step.value);
+      }
+      return step.value;
+    };
     const send = async () => {
-      const value = await this.#client.transaction?.(script, options);
+      const value = await this.#client.transaction?.(noted, options);
       result = { value: value as T };
       return undefined;
     };
-    await this.#show({ name: options.name, statement: undefined, send });
+    await this.#show({ name: options.name, statement: undefined, steps, send });
     if (result === undefined) throw new TypeError("The test did not send the transaction");
     return result.value;
   }

@@ -114,6 +114,24 @@ export const faultCases: readonly TckCase[] = [
     },
   },
   {
+    name: "a count of 0 rows is no answer: whether a row was changed is read",
+    async run(context) {
+      const client = await watched(context);
+      const { ranges } = await context.open({ client });
+      await ranges.reserve("order", 10);
+      client.interfere = async ({ statement, send }) => {
+        const result = await send();
+        const counts = statement?.strings[0]?.trim().startsWith("update");
+        return counts && result ? { ...result, affected: 0 } : result;
+      };
+      checkEqual(await ranges.advance("order", 100), 100n);
+      checkEqual(await ranges.advance("order", 100), 100n);
+      await ranges.seal("order");
+      await ranges.seal("order");
+      checkEqual(await ranges.read("order"), { nextValue: 100n, sealed: true });
+    },
+  },
+  {
     name: "what the database rolled back is repeated, after a wait",
     async run(context) {
       for (const kind of ["deadlock", "serialization"] as const) {

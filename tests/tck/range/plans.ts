@@ -37,6 +37,16 @@ export const planCases: readonly TckCase[] = [
     },
   },
   {
+    name: "plan transaction: it updates first, and reads what it wrote before it commits",
+    async run(context) {
+      const { client, ranges } = await openPlan(context);
+      await ranges.reserve("order", 1);
+      const [, transaction] = client.sent;
+      const verbs = transaction?.steps.map(({ strings }) => strings[0]?.trim().split(" ")[0]);
+      checkEqual(verbs, ["update", "select"]);
+    },
+  },
+  {
     name: "plan transaction: a sealed key, and one that is full, give nothing and do not change",
     async run(context) {
       const { ranges } = await openPlan(context);
