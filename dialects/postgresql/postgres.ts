@@ -9,6 +9,8 @@
  *   same at less cost.
  * - Columns are read by the names that the statement gave, whatever the application's column transform
  *   makes of them. A row transform cannot be undone for a statement: it is refused.
+ * - The driver tells nobody whether a connection is inside a transaction. One that was begun by hand,
+ *   not by `sql.begin`, on a pool cannot be seen, here or by anything that a statement can ask.
  * - At the deadline nothing is cancelled on the server: the driver's cancel names the connection, not
  *   the statement, and may hit a neighbour's. A transaction is rolled back before its connection is
  *   used again.
