@@ -93,23 +93,22 @@ export class ConfigurationError extends FencepostError {
   }
 }
 
-/** The package of a driver is not installed. */
+/** The package of a driver is not installed, or the runtime lacks the driver. */
 export class DriverMissingError extends FencepostError {
-  /** The name of the package to install. */
+  /** The name of the package, or of the runtime's module. */
   readonly driver: string;
 
   /**
    * Makes the error.
    *
-   * @param driver The name of the package to install.
+   * @param driver The name of the package, or of the runtime's module.
    * @param options The standard options of `Error`.
    */
   constructor(driver: string, options?: ErrorOptions) {
-    super(
-      "DRIVER_MISSING",
-      `Cannot open store: the driver is not installed, add the package: received "${driver}"`,
-      options,
-    );
+    const remedy = driver.startsWith("node:")
+      ? "the runtime lacks the driver, use Node 22.16 or later, Deno or Bun"
+      : "the driver is not installed, add the package";
+    super("DRIVER_MISSING", `Cannot open store: ${remedy}: received "${driver}"`, options);
     this.driver = driver;
   }
 }
