@@ -81,13 +81,18 @@ export async function openStore(
   options: UrlOptions = {},
 ): Promise<Store> {
   if (typeof target !== "string") {
-    if (typeof target?.query !== "function") {
-      refuse("open store", "the target must be a URL or a Client", target);
+    if (!isClient(target)) {
+      refuse(
+        "open store",
+        "the target must be a URL or a Client; a driver's object goes to openStore of its " +
+          "database's entry, such as @fencepost/store/postgresql",
+        target,
+      );
     }
     checkStoreOptions(options);
     return await openStoreOver(target, { ...options, builtIn: [] });
   }
-  const scheme = /^([a-z]+):/.exec(target)?.[1];
+  const scheme = /^([a-z]+):/i.exec(target)?.[1]?.toLowerCase();
   switch (scheme) {
     case "postgres":
     case "postgresql":
@@ -101,4 +106,10 @@ export async function openStore(
     "the URL must begin with postgres:, postgresql:, pglite: or sqlite:",
     scheme === undefined ? "no scheme" : `${scheme}:…`,
   );
+}
+
+function isClient(target: Client): boolean {
+  return typeof target?.family === "string" &&
+    (["server", "query", "session", "close"] as const)
+      .every((name) => typeof target[name] === "function");
 }

@@ -102,13 +102,11 @@ export class DriverMissingError extends FencepostError {
    * Makes the error.
    *
    * @param driver The name of the package, or of the runtime's module.
-   * @param options The standard options of `Error`.
+   * @param options The standard options of `Error`, and what to do about it.
    */
-  constructor(driver: string, options?: ErrorOptions) {
-    const remedy = driver.startsWith("node:")
-      ? "the runtime lacks the driver, use Node 22.16 or later, Deno or Bun"
-      : "the driver is not installed, add the package";
-    super("DRIVER_MISSING", `Cannot open store: ${remedy}: received "${driver}"`, options);
+  constructor(driver: string, options: ErrorOptions & { remedy?: string } = {}) {
+    const { remedy = "the driver is not installed, add the package", ...rest } = options;
+    super("DRIVER_MISSING", `Cannot open store: ${remedy}: received "${driver}"`, rest);
     this.driver = driver;
   }
 }
@@ -183,11 +181,11 @@ export class StoreClosedError extends FencepostError {
 /**
  * A call did not end within its deadline.
  *
- * If `outcome` is "unknown", a statement was under way: it may or may not have been carried out, so
- * a reserve may have left a gap. If it is "nothing", nothing had been sent.
+ * If `outcome` is "unknown", the statement had been given to the driver: it may or may not have been
+ * carried out, so a reserve may have left a gap. If it is "nothing", it had not.
  */
 export class TimeoutError extends FencepostError {
-  /** Whether a statement was under way when the time ran out. */
+  /** Whether the statement had been given to the driver when the time ran out. */
   readonly outcome: "nothing" | "unknown";
   /** The time that the call was given, in milliseconds. */
   readonly timeoutMs: number;
@@ -281,7 +279,8 @@ export class ReserveConflictError extends FencepostError {
       "RESERVE_CONFLICT",
       `Cannot reserve range: the answer for key ${JSON.stringify(key)} is not what the statement ` +
         (returned === undefined
-          ? "wrote, though the key is neither sealed nor exhausted: received no value"
+          ? "wrote, the key is neither sealed nor exhausted: a proxy lost it, or the connection is " +
+            "inside a transaction of the application's: received no value"
           : `wrote, it is ${behindBy} behind the lowest value possible: received ${returned}`),
     );
     this.key = key;

@@ -61,13 +61,14 @@ export interface WarningEvent {
 /** Everything that a store tells an observer; switch on `type`. */
 export type StoreEvent = ReserveEvent | RetryEvent | ConflictEvent | WarningEvent;
 
-/** An observer, for logs and metrics. It is called synchronously and should be quick. */
+/** An observer, for logs and metrics. It is called synchronously and should be quick; it is not awaited. */
 export type EventListener = (event: StoreEvent) => void;
 
 /** Calls an observer without letting its failure reach the operation that it observes. */
 export function emit(listener: EventListener, event: StoreEvent): void {
   try {
-    listener(event);
+    const result: unknown = listener(event);
+    if (result instanceof Promise) result.catch(() => {});
   } catch {
     // The operation has happened already; failing it now would turn its result into a gap.
   }

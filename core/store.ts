@@ -166,7 +166,7 @@ export function checkStoreOptions(
   if (onEvent !== undefined && typeof onEvent !== "function") {
     refuse(action, "onEvent must be a function", onEvent);
   }
-  if (runtime !== undefined && typeof runtime?.monotonicMs !== "function") {
+  if (runtime !== undefined && !isRuntime(runtime)) {
     refuse(action, "runtime must be a Runtime", runtime);
   }
   if (dialect !== undefined && typeof dialect !== "string" && !(dialect instanceof Dialect)) {
@@ -177,6 +177,11 @@ export function checkStoreOptions(
     !(Array.isArray(dialects) && dialects.every((item) => item instanceof Dialect))
   ) refuse(action, "dialects must be an array of Dialect", dialects);
   tablesOf(options as StoreOptions);
+}
+
+function isRuntime(value: Runtime): boolean {
+  return (["wallMs", "monotonicMs", "setTimer", "random", "uuid"] as const)
+    .every((name) => typeof value?.[name] === "function");
 }
 
 async function open(
@@ -204,14 +209,13 @@ async function open(
   if (dialect === undefined) throw unsupported(server, known);
 
   const database = new Database(client, { dialect, runtime, onEvent, timeoutMs });
-  const session = database.session({ name: "open.schema", deadline });
-  const weaknesses = await dialect.weaknesses(session, tables);
   const inexact = await prepareSchema(database, {
     schemas: dialect.schema("range", tables),
     create: rest.initSchema ?? false,
     deadline,
   });
-  const warnings = [...weaknesses, ...inexact];
+  const session = database.session({ name: "open.settings", deadline });
+  const warnings = [...await dialect.weaknesses(session, tables), ...inexact];
   if (onEvent) { for (const message of warnings) emit(onEvent, { type: "warning", message }); }
   const ranges = new RangeStore(database, {
     table: tables.range,

@@ -21,7 +21,6 @@ import {
   sql,
   type Store,
   type StoreOptions,
-  systemRuntime,
 } from "../mod.ts";
 import {
   openStore as openPostgresql,
@@ -109,7 +108,6 @@ function nodePostgres(url: string): Driver {
     const client = new PgClient(pool, {
       exclusive: false,
       prepare: true,
-      runtime: systemRuntime,
     });
     const begin = async () => {
       const connection = await pool.connect();

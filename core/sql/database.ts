@@ -28,7 +28,8 @@ const reasons: Record<StoreErrorKind, string> = {
   deadlock: "the database chose it as a deadlock's victim",
   diskFull: "the database has no space left",
   duplicate: "the row or object exists already",
-  missingTable: "a table does not exist, pass initSchema: true or run the schema script",
+  missingTable: "a table or its schema does not exist, create the schema, and the table with " +
+    "initSchema: true or the schema script",
   other: "the database or its driver failed",
   permission: "the database refused the user or a privilege",
   readOnly: "the server is read-only, a replica or a demoted primary",
@@ -122,6 +123,7 @@ export class Database implements RetryPolicy {
   run<T>(operation: () => Promise<T>, options: QueryOptions): Promise<T> {
     const { name, deadline } = options;
     return new Promise((resolve, reject) => {
+      if (this.#closed) throw new StoreClosedError();
       deadline.check(name);
       const remove = deadline.onOver(() => reject(deadline.error(name, "unknown")));
       const fail = (error: unknown) => {

@@ -4,7 +4,7 @@
  * @module
  */
 
-import type { StoreErrorKind } from "../../core/errors.ts";
+import { ConfigurationError, type StoreErrorKind } from "../../core/errors.ts";
 import type { ServerInfo, Session } from "../../core/sql/client.ts";
 import {
   type ColumnInfo,
@@ -40,8 +40,25 @@ export const setIsolation: Statement = sql`set transaction isolation level read 
 /** The SQLSTATE of the warning that a transaction was open already. */
 export const alreadyBegun = "25001";
 
+/** The SQLSTATE of the warning that there was no transaction to end. */
+export const nothingBegun = "25P01";
+
+/** A commit that answered ROLLBACK, without an error: the transaction had been aborted before. */
+export class RolledBackError extends Error {
+  /** The SQLSTATE of a transaction that was rolled back. */
+  readonly code = "40000";
+
+  /** Makes the error. */
+  constructor() {
+    super("The server answered the commit with a rollback");
+  }
+}
+
 /** Makes a transaction's work permanent. */
 export const commit: Statement = sql`commit`;
+
+/** Makes a transaction's work permanent, and begins an empty one in the same turn. */
+export const commitAndChain: Statement = sql`commit and chain`;
 
 /** Takes a transaction's work back. */
 export const rollback: Statement = sql`rollback`;
@@ -68,9 +85,12 @@ class PostgresqlDialect extends Dialect {
 
   override async reserve(session: Session, request: ReserveRequest): Promise<bigint | undefined> {
     const { table, key, size, initialOffset } = request;
+    // Inside a transaction that has written something nothing is inserted: only the application's can
+    // be one, and what it reserved a rollback would hand out again.
     const { rows } = await session.query(sql`
       insert into ${table} as known (range_key, next_value)
-      values (${key}, ${initialOffset + size})
+      select ${key}::varchar, ${initialOffset + size}::bigint
+      where txid_current_if_assigned() is null
       on conflict (range_key) do update
       set next_value = known.next_value + ${size}
       where not known.sealed and known.next_value <= ${maxValue - size}
@@ -96,42 +116,55 @@ class PostgresqlDialect extends Dialect {
       from pg_catalog.pg_attribute a
       join pg_catalog.pg_type t on t.oid = a.atttypid
       left join pg_catalog.pg_collation c on c.oid = a.attcollation
-      where a.attrelid = to_regclass(${table.parts.map(doubleQuoted).join(".")})
+      where a.attrelid = to_regclass(${quoted(table)})
         and a.attnum > 0
         and not a.attisdropped
     `);
     return rows.map((row) => {
       const type = row.text("type");
-      const inexact = type === "citext"
-        ? "its type citext ignores case"
-        : type === "bpchar"
-        ? "its type char ignores spaces at the end"
-        : row.boolean("exact")
-        ? undefined
-        : "its collation is nondeterministic";
+      const inexact = inexactTypes.get(type) ??
+        (row.boolean("exact") ? undefined : "its collation is nondeterministic");
       return { name: row.text("name"), inexact };
     });
   }
 
-  override async weaknesses(session: Session): Promise<readonly string[]> {
+  override async weaknesses(session: Session, tables: Tables): Promise<readonly string[]> {
     const { rows } = await session.query(sql`
       select
         current_setting('server_version_num')::integer / 10000 as major,
         current_setting('synchronous_commit') as synchronous_commit,
         current_setting('fsync') as fsync,
         current_setting('full_page_writes') as full_page_writes,
-        current_setting('server_encoding') as encoding
+        current_setting('server_encoding') as server_encoding,
+        current_setting('client_encoding') as client_encoding,
+        (
+          select relpersistence::text from pg_catalog.pg_class
+          where oid = to_regclass(${quoted(tables.range)})
+        ) as persistence
     `);
     const [row] = rows;
     if (row === undefined) return [];
+    if (row.text("client_encoding") !== "UTF8") {
+      // The drivers write UTF-8 whatever it says, so a key would be stored as another text.
+      throw new ConfigurationError(
+        `Cannot open store: the setting client_encoding must be UTF8: received ` +
+          row.text("client_encoding"),
+      );
+    }
     const lost = "a crash can lose committed writes, whose values are then handed out again";
     const found: string[] = [];
     for (const setting of ["synchronous_commit", "fsync", "full_page_writes"]) {
       if (row.text(setting) === "off") found.push(`${setting} is off: ${lost}. Turn it on.`);
     }
-    if (row.text("encoding") !== "UTF8") {
+    if (!row.isNull("persistence") && row.text("persistence") !== "p") {
       found.push(
-        `server_encoding is ${row.text("encoding")}: not every key can be stored. ` +
+        `Table ${tables.range} is unlogged or temporary: it is emptied by a crash, and its values are ` +
+          `then handed out again. Make it a permanent table.`,
+      );
+    }
+    if (row.text("server_encoding") !== "UTF8") {
+      found.push(
+        `server_encoding is ${row.text("server_encoding")}: not every key can be stored. ` +
           `Use a database with the encoding UTF8.`,
       );
     }
@@ -156,6 +189,17 @@ class PostgresqlDialect extends Dialect {
   }
 }
 
+/** Why columns of some types take different texts for equal. */
+const inexactTypes: ReadonlyMap<string, string> = new Map([
+  ["bpchar", "its type char ignores spaces at the end"],
+  ["citext", "its type citext ignores case"],
+  ["name", "its type name keeps 63 bytes"],
+]);
+
+function quoted(table: Identifier): string {
+  return table.parts.map(doubleQuoted).join(".");
+}
+
 /** By SQLSTATE, by its class, or by the code of a driver or of the platform's sockets. */
 const kinds: ReadonlyMap<string, StoreErrorKind> = new Map([
   ["08", "connection"],
@@ -165,6 +209,7 @@ const kinds: ReadonlyMap<string, StoreErrorKind> = new Map([
   ["25P04", "connection"],
   ["28", "permission"],
   ["3F000", "missingTable"],
+  ["40000", "serialization"],
   ["40001", "serialization"],
   ["40P01", "deadlock"],
   ["42501", "permission"],

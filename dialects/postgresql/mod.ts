@@ -26,7 +26,6 @@
 
 import { checkBoolean, refuse } from "../../core/arguments.ts";
 import { DriverMissingError } from "../../core/errors.ts";
-import { type Runtime, systemRuntime } from "../../core/runtime.ts";
 import type { Client } from "../../core/sql/client.ts";
 import { inTransaction } from "../../core/sql/exclusive.ts";
 import {
@@ -100,7 +99,7 @@ export async function openStore(
   const { exclusive = false, prepare = true, username, password, ...rest } = options;
   const client = typeof target === "string"
     ? await openUrl(target, { prepare, username, password })
-    : clientOf(target, { exclusive, prepare, runtime: rest.runtime ?? systemRuntime });
+    : clientOf(target, { exclusive, prepare });
   if (client instanceof PgliteClient) await client.ready();
   return await openStoreOver(client, { ...rest, builtIn: [postgresqlDialect] });
 }
@@ -120,7 +119,7 @@ function checkPostgresqlOptions(target: unknown, options: PostgresqlOptions): vo
 
 function clientOf(
   target: Exclude<PostgresqlTarget, string>,
-  options: { exclusive: boolean; prepare: boolean; runtime: Runtime },
+  options: { exclusive: boolean; prepare: boolean },
 ): Client {
   if (isPostgresJs(target)) return new PostgresJsClient(target, { ...options, opened: false });
   if (isPglite(target)) return new PgliteClient(target, { opened: false });
@@ -138,7 +137,7 @@ async function openUrl(
   options: { prepare: boolean; username?: string; password?: string },
 ): Promise<Client> {
   const { prepare, username, password } = options;
-  const scheme = /^([a-z]+):/.exec(url)?.[1];
+  const scheme = /^([a-z]+):/i.exec(url)?.[1]?.toLowerCase();
   if (scheme === "pglite") {
     const PGlite = await importPglite();
     return new PgliteClient(new PGlite(url.slice("pglite:".length)), { opened: true });

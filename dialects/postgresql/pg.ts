@@ -15,7 +15,6 @@
  */
 
 import { ConfigurationError } from "../../core/errors.ts";
-import type { Runtime } from "../../core/runtime.ts";
 import {
   type Client,
   type QueryOptions,
@@ -32,7 +31,9 @@ import {
   begin,
   beginPlainly,
   commit,
+  nothingBegun,
   rollback,
+  RolledBackError,
   selectVersion,
   setIsolation,
 } from "./dialect.ts";
@@ -62,6 +63,8 @@ export interface PgResult {
   fields: { name: string }[];
   /** How many rows the statement returned or changed. */
   rowCount: number | null;
+  /** What the server did, such as "COMMIT". */
+  command: string;
 }
 
 /** A connection of `pg`, as far as it is used. */
@@ -74,7 +77,7 @@ export interface PgConnection {
   on(event: "notice", listener: (notice: { code?: string }) => void): unknown;
   /** Takes a listener back. */
   removeListener(event: string, listener: (message: { code?: string }) => void): unknown;
-  /** Whether a transaction is open: "I" if none is. Absent in older versions. */
+  /** Whether a transaction is open: "I" if none is. Versions without it are refused. */
   getTransactionStatus?(): string | null;
   /** Whether results come in the binary format. */
   readonly binary?: boolean;
@@ -105,6 +108,35 @@ interface Held {
   readonly giveBack: (clean: boolean) => void;
 }
 
+/** A result, and what the server did. */
+type Answer = QueryResult & { readonly command: string };
+
+/** The warnings of the server on a connection. */
+class Warnings {
+  readonly #connection: PgConnection;
+  readonly #codes = new Set<string>();
+  readonly #note = ({ code }: { code?: string }): void => {
+    if (code !== undefined) this.#codes.add(code);
+  };
+
+  constructor(connection: PgConnection) {
+    this.#connection = connection;
+    connection.on("notice", this.#note);
+  }
+
+  of(code: string): boolean {
+    return this.#codes.has(code);
+  }
+
+  forget(): void {
+    this.#codes.clear();
+  }
+
+  end(): void {
+    this.#connection.removeListener("notice", this.#note);
+  }
+}
+
 /** Gives every value as the text that came from the server. */
 const asText: PgQuery["types"] = { getTypeParser: () => (value) => value };
 
@@ -119,23 +151,19 @@ export class PgClient implements Client {
    * Adapts a pool or client.
    *
    * @param target The pool or client.
-   * @param options Whether it is used by nobody else; whether statements are prepared on the server;
-   * time and chance.
+   * @param options Whether it is used by nobody else; whether statements are prepared on the server.
    */
   constructor(
     target: PgPool | PgConnection,
-    options: { exclusive: boolean; prepare: boolean; runtime: Runtime },
+    options: { exclusive: boolean; prepare: boolean },
   ) {
     this.#prepare = options.prepare;
     this.#take = isPool(target)
       ? (call) => takeFromPool(target, call)
       : takeInTurns(target, options.exclusive);
-    // Names are told apart from those of another store, or another copy of the library, on the pool.
-    const prefix = `fencepost_${options.runtime.uuid().slice(0, 8)}`;
-    let count = 0;
     this.#renderer = new Renderer({
       quote: doubleQuoted,
-      make: (pieces) => ({ text: numbered(pieces), name: `${prefix}_${++count}` }),
+      make: (pieces) => named(numbered(pieces)),
     });
   }
 
@@ -156,20 +184,26 @@ export class PgClient implements Client {
   /** Runs a transaction on a connection that nobody else uses meanwhile. */
   transaction<T>(script: TransactionScript<T>, options: QueryOptions): Promise<T> {
     return this.#hold(options, async (held) => {
+      const warned = new Warnings(held.connection);
       let ours = !held.shared;
       try {
         if (held.shared) {
-          await this.#beginAlone(held, options);
+          await this.#beginAlone(held, { ...options, warned });
           ours = true;
         } else await this.#run(held, begin, options);
         const value = await runScript(script, (statement) => this.#run(held, statement, options));
-        await this.#run(held, commit, options);
+        const { command } = await this.#run(held, commit, options);
+        // Somebody's rollback came between, or the server had aborted it.
+        if (warned.of(nothingBegun)) throw inTransaction(options.name);
+        if (command !== "COMMIT") throw new RolledBackError();
         return value;
       } catch (error) {
         // The connection is not used before this has ended; where it fails, it is not used again.
         const undone = ours ? this.#send(held, rollback).catch(() => {}) : undefined;
         if (!options.deadline.over) await undone;
         throw error;
+      } finally {
+        warned.end();
       }
     });
   }
@@ -178,22 +212,12 @@ export class PgClient implements Client {
    * Begins a transaction on a connection on which the application's own `begin` may have been queued
    * before. The server says so by a warning; then nothing has begun, and that one is waited out.
    */
-  async #beginAlone(held: Held, options: QueryOptions): Promise<void> {
-    const { connection } = held;
-    let alone = false;
-    const onNotice = ({ code }: { code?: string }) => {
-      if (code === alreadyBegun) alone = false;
-    };
-    connection.on("notice", onNotice);
-    try {
-      while (!alone) {
-        await waitOut(() => isOpen(connection), options);
-        alone = true;
-        await this.#run(held, beginPlainly, options);
-      }
-    } finally {
-      connection.removeListener("notice", onNotice);
-    }
+  async #beginAlone(held: Held, options: QueryOptions & { warned: Warnings }): Promise<void> {
+    do {
+      await waitOut(() => isOpen(held.connection), options);
+      options.warned.forget();
+      await this.#run(held, beginPlainly, options);
+    } while (options.warned.of(alreadyBegun));
     await this.#run(held, setIsolation, options);
   }
 
@@ -233,12 +257,12 @@ export class PgClient implements Client {
     }
   }
 
-  #run(held: Held, statement: Statement, options: QueryOptions): Promise<QueryResult> {
+  #run(held: Held, statement: Statement, options: QueryOptions): Promise<Answer> {
     options.deadline.check(options.name);
     return options.deadline.race(options.name, this.#send(held, statement));
   }
 
-  async #send(held: Held, statement: Statement): Promise<QueryResult> {
+  async #send(held: Held, statement: Statement): Promise<Answer> {
     const { text: { text, name }, values } = this.#renderer.render(statement);
     const query: PgQuery = {
       text,
@@ -249,9 +273,9 @@ export class PgClient implements Client {
     if (this.#prepare && values.length > 0) query.name = name;
     const answer = held.connection.query(query);
     held.pending = answer.catch(() => {});
-    const { rows, fields, rowCount } = await answer;
+    const { rows, fields, rowCount, command } = await answer;
     const names = fields.map((field) => field.name);
-    return { rows: rows.map((cells) => new Row(names, cells)), affected: rowCount ?? 0 };
+    return { rows: rows.map((cells) => new Row(names, cells)), affected: rowCount ?? 0, command };
   }
 }
 
@@ -270,8 +294,21 @@ function isPool(value: PgPool | PgConnection): value is PgPool {
 }
 
 function isOpen(connection: PgConnection): boolean {
+  // Null before the first statement.
   const status = connection.getTransactionStatus?.() ?? "I";
   return status !== "I";
+}
+
+/**
+ * Names a text by a hash of it (FNV-1a, 64 bits), so that all stores on a pool share what is prepared.
+ * If two texts ever had one name, the driver would refuse the second.
+ */
+function named(text: string): { text: string; name: string } {
+  let hash = 0xcbf29ce484222325n;
+  for (const byte of new TextEncoder().encode(text)) {
+    hash = BigInt.asUintN(64, (hash ^ BigInt(byte)) * 0x100000001b3n);
+  }
+  return { text, name: `fencepost_${hash.toString(16).padStart(16, "0")}` };
 }
 
 /** The server answered with an error, so the connection is in step; else nobody knows. */
@@ -295,7 +332,7 @@ async function takeFromPool(pool: PgPool, options: QueryOptions): Promise<Held> 
     connection.release(!clean);
   };
   try {
-    refuseBinary(connection);
+    refuseUnusable(connection);
     if (isOpen(connection)) throw inTransaction(name);
   } catch (error) {
     giveBack(true);
@@ -314,14 +351,9 @@ function takeInTurns(
         "a Pool, or exclusive: true if nothing else sends begin on it: received a client of pg",
     );
   }
-  if (connection.getTransactionStatus === undefined) {
-    throw new ConfigurationError(
-      "Cannot open store: this version of pg does not tell whether a transaction is open, pass a " +
-        "Pool or use a later version: received a client without getTransactionStatus",
-    );
-  }
-  refuseBinary(connection);
-  const turns = new Turns();
+  refuseUnusable(connection);
+  const turns = turnsOf.get(connection) ?? new Turns();
+  turnsOf.set(connection, turns);
   return async (options) => {
     const { name, deadline } = options;
     const turn = turns.take();
@@ -346,7 +378,16 @@ function takeInTurns(
   };
 }
 
-function refuseBinary(connection: PgConnection): void {
+/** The turns on connections that several stores may share. */
+const turnsOf = new WeakMap<PgConnection, Turns>();
+
+function refuseUnusable(connection: PgConnection): void {
+  if (connection.getTransactionStatus === undefined) {
+    throw new ConfigurationError(
+      "Cannot open store: this version of pg does not tell whether a transaction is open, use a " +
+        "later one: received a client without getTransactionStatus",
+    );
+  }
   if (connection.binary) {
     throw new ConfigurationError(
       "Cannot open store: the setting binary of pg damages 64-bit integers, turn it off: received " +

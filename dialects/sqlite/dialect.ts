@@ -43,6 +43,7 @@ export const connectionSettings: readonly Statement[] = [
  */
 export const neededSettings: readonly { name: string; read: Statement; needed: bigint }[] = [
   { name: "count_changes", read: sql`pragma count_changes`, needed: 0n },
+  { name: "full_column_names", read: sql`pragma full_column_names`, needed: 0n },
   { name: "short_column_names", read: sql`pragma short_column_names`, needed: 1n },
 ];
 

@@ -71,10 +71,10 @@ async function sqliteClient(target: string | SqliteDatabase): Promise<NodeSqlite
     }
     return new NodeSqliteClient(target, { opened: false });
   }
-  const path = /^sqlite:(?:\/\/)?(.*)$/s.exec(target)?.[1];
+  const path = /^sqlite:(?:\/\/)?(.*)$/is.exec(target)?.[1];
   if (path === undefined || path === "") {
     // A URL of another scheme may hold a password.
-    const scheme = /^[a-z]+:/.exec(target)?.[0] ?? "no scheme";
+    const scheme = /^[a-z]+:/i.exec(target)?.[0] ?? "no scheme";
     refuse("open store", "a URL must be sqlite:path or sqlite::memory:", scheme);
   }
   const { DatabaseSync } = await importDriver();
@@ -89,6 +89,7 @@ async function importDriver(): Promise<typeof import("node:sqlite")> {
   try {
     return await import("node:sqlite");
   } catch (error) {
-    throw new DriverMissingError("node:sqlite", { cause: error });
+    const remedy = "the runtime lacks the driver, use Node 22.16 or later, Deno or Bun";
+    throw new DriverMissingError("node:sqlite", { cause: error, remedy });
   }
 }

@@ -9,6 +9,10 @@
  * - for another connection's write lock, by trying again with jitter until the deadline. The driver's
  *   own busy timeout would stop the event loop, so a connection that the library opens has none.
  *
+ * A call runs in a turn of its own, never inside a function that the application has given to SQLite.
+ * What cannot be seen is a statement of the application's that is still being read, such as an insert
+ * with an iterator over what it returns: then a reserve is permanent only once that has been read.
+ *
  * A statement that met a lock has changed nothing, so trying again is safe.
  *
  * @module
@@ -84,8 +88,9 @@ export class NodeSqliteClient implements Client {
   constructor(database: SqliteDatabase, options: { opened: boolean }) {
     if (typeof database.isTransaction !== "boolean") {
       throw new ConfigurationError(
-        "Cannot open store: this version of node:sqlite does not tell whether a transaction is " +
-          "open, use Node 22.16 or later, Deno or Bun: received a connection without isTransaction",
+        "Cannot open store: the connection does not tell whether a transaction is open, pass a " +
+          "DatabaseSync of node:sqlite, of Node 22.16 or later, Deno or Bun: received one without " +
+          "isTransaction",
       );
     }
     this.#database = database;
@@ -159,6 +164,7 @@ export class NodeSqliteClient implements Client {
   /** Runs something within one turn, once the connection and the write lock are free. */
   async #whenFree<T>(options: QueryOptions, run: () => T): Promise<T> {
     const { name, deadline } = options;
+    await undefined;
     for (let waitMs = firstWaitMs;; waitMs = Math.min(longestWaitMs, waitMs * 2)) {
       while (this.#database.isTransaction) {
         await waitOut(() => this.#database.isTransaction, options);

@@ -54,8 +54,9 @@ const made: readonly [errors.FencepostError, errors.ErrorCode, string][] = [
   [
     new errors.ReserveConflictError("order", { returned: undefined, lowest: 10n }),
     "RESERVE_CONFLICT",
-    'Cannot reserve range: the answer for key "order" is not what the statement wrote, though ' +
-    "the key is neither sealed nor exhausted: received no value",
+    'Cannot reserve range: the answer for key "order" is not what the statement wrote, the key is ' +
+    "neither sealed nor exhausted: a proxy lost it, or the connection is inside a transaction of " +
+    "the application's: received no value",
   ],
 ];
 

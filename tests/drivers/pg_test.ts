@@ -383,3 +383,47 @@ test("no listener is left on a connection that was put back", async (fixture) =>
     assert(before < 5);
   });
 });
+
+test("stores on one pool share what is prepared", async (fixture) => {
+  await withPool(fixture.url, { max: 1 }, async (pool) => {
+    const count = async () => {
+      const { rows } = await pool.query(
+        "select count(*)::integer as count from pg_prepared_statements",
+      );
+      return rows[0].count;
+    };
+    await (await openStore(pool, fixture.options)).ranges.reserve("order", 1);
+    const before = await count();
+    for (let opened = 0; opened < 5; opened++) {
+      await (await openStore(pool, fixture.options)).ranges.reserve("order", 1);
+    }
+    assertEquals(await count(), before);
+  });
+});
+
+test("two stores on one exclusive client take turns, in both plans", async (fixture) => {
+  await withClient(fixture.url, async (client) => {
+    const options = { ...fixture.options, exclusive: true, groupReserve: false };
+    const stores = [
+      await openStore(client, { ...options, fetchPlan: "transaction" }),
+      await openStore(client, options),
+    ];
+    const calls = stores.flatMap(({ ranges }) =>
+      Array.from({ length: 20 }, () => ranges.reserve("order", 1))
+    );
+    assertContiguous(await Promise.all(calls), 1n);
+  });
+});
+
+test("a version of pg that does not tell of transactions is refused", async (fixture) => {
+  await withPool(fixture.url, { max: 1 }, async (pool) => {
+    const client = await pool.connect();
+    client.getTransactionStatus = undefined as never;
+    client.release();
+    await assertRejects(
+      () => openStore(pool, fixture.options),
+      ConfigurationError,
+      "getTransactionStatus",
+    );
+  });
+});

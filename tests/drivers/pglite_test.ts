@@ -9,6 +9,8 @@ import {
 import { openStore } from "../../dialects/postgresql/mod.ts";
 import {
   InTransactionError,
+  InvalidArgumentError,
+  openStore as openFromUrl,
   StoreClosedError,
   StoreError,
   type StoreOptions,
@@ -308,4 +310,14 @@ function registerTests(
       await removeFolder(folder);
     }
   });
+}
+
+for (const { name } of askedServers().filter(({ name }) => name === "pglite")) {
+  Deno.test(`${name} › the entry without a database refuses a PGlite, and leaves it open`, () =>
+    withSharedDatabase(async ({ database, options }) => {
+      const open = openFromUrl as (target: unknown, options: unknown) => Promise<unknown>;
+      const error = await assertRejects(() => open(database, options), InvalidArgumentError);
+      assertStringIncludes(error.message, "@fencepost/store/postgresql");
+      assertEquals(database.closed, false);
+    }));
 }

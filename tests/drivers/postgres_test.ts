@@ -15,7 +15,7 @@ import { assertDisjoint, settles, sorted } from "./ranges.ts";
 const driver: PostgresqlDriver = {
   name: "postgres",
   turns: { first: 2, warm: 1, unprepared: 2 },
-  commit: "commit\n",
+  commit: "commit and chain",
   open(url, { max = 10, session = {} } = {}) {
     const sql = postgres(url, {
       max,

@@ -6,6 +6,7 @@ import {
   assertNotEquals,
   assertRejects,
   assertStringIncludes,
+  assertThrows,
 } from "@std/assert";
 import { DatabaseSync } from "node:sqlite";
 import { NodeSqliteClient, openStore, sqliteDialect } from "../../dialects/sqlite/mod.ts";
@@ -109,10 +110,10 @@ function registerTests(
     });
   }
 
-  for (const setting of ["count_changes = 1", "short_column_names = 0"]) {
+  for (const setting of ["count_changes = 1", "short_column_names = 0", "full_column_names = 1"]) {
     test(`a connection with pragma ${setting} is refused by name`, async ({ table }) => {
       const database = new DatabaseSync(":memory:");
-      database.exec(`pragma full_column_names = 1; pragma ${setting}`);
+      database.exec(`pragma ${setting}`);
       await assertRejects(
         () => openStore(database, { rangeTable: table, initSchema: true }),
         ConfigurationError,
@@ -121,6 +122,22 @@ function registerTests(
       database.close();
     });
   }
+
+  test("a reserve in a function of a statement that fails is not taken back with it", async (fixture) => {
+    const database = fixture.connect();
+    const store = await openStore(database, fixture.options);
+    await store.ranges.reserve("order", 10);
+    let call: Promise<{ start: bigint; end: bigint }> | undefined;
+    database.function("take", () => {
+      call = store.ranges.reserve("order", 10);
+      return "no number";
+    });
+    database.exec("create table numbers (n integer check (typeof(n) = 'integer'))");
+    assertThrows(() => database.exec("insert into numbers values (take())"));
+    assertEquals(await call, { start: 11n, end: 21n });
+    const other = await openStore(fixture.connect(), fixture.options);
+    assertEquals(await other.ranges.reserve("order", 10), { start: 21n, end: 31n });
+  });
 
   test("what was passed in is not closed", async (fixture) => {
     const database = fixture.connect();

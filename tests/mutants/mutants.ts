@@ -233,14 +233,26 @@ export const mutants: readonly Mutant[] = [
   {
     breaks: "the application's transaction is not committed by one of ours (pg)",
     file: pg,
-    find: "if (code === alreadyBegun) alone = false;",
-    replace: "",
+    find: "while (options.warned.of(alreadyBegun));",
+    replace: "while (options.warned.of(nothingBegun));",
   },
   {
     breaks: "a transaction that missed its deadline is rolled back (postgres.js)",
     file: postgresJs,
     find: "return deadline.race(name, this.#run(transaction, statement));",
     replace: "return this.#run(transaction, statement);",
+  },
+  {
+    breaks: "a commit that answered ROLLBACK is no success (postgres.js)",
+    file: postgresJs,
+    find: 'if (command !== "COMMIT") throw new RolledBackError();',
+    replace: "",
+  },
+  {
+    breaks: "inside a transaction that has written nothing is reserved (PostgreSQL)",
+    file: postgresql,
+    find: "where txid_current_if_assigned() is null",
+    replace: "where true",
   },
   {
     breaks: "values are bound past the application's serializers (postgres.js)",

@@ -440,6 +440,19 @@ export const faultCases: readonly TckCase[] = [
     },
   },
   {
+    name: "an observer that is asynchronous may fail without a word",
+    async run(context) {
+      const { ranges } = await context.open({
+        onEvent: async () => {
+          await Promise.resolve();
+          throw new Error("the observer failed later");
+        },
+      });
+      checkEqual(await ranges.reserve("order", 10), { start: 1n, end: 11n });
+      await settle();
+    },
+  },
+  {
     name: "a store that was closed refuses, and leaves the client that it was given open",
     async run(context) {
       const client = await context.client();

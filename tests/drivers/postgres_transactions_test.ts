@@ -1,0 +1,114 @@
+import { assertEquals, assertRejects } from "@std/assert";
+import postgres from "postgres";
+import { openStore, type PostgresqlOptions } from "../../dialects/postgresql/mod.ts";
+import { FencepostError, ReserveConflictError, type Store } from "../../mod.ts";
+import { askedServers } from "../servers/asked.ts";
+import { startProxy } from "../servers/proxy.ts";
+
+interface Opened {
+  readonly sql: postgres.Sql;
+  readonly store: Store;
+  readonly table: string;
+  /** What the server has committed. */
+  committed(): Promise<bigint | undefined>;
+}
+
+async function withStore(
+  url: string,
+  options: PostgresqlOptions & { max?: number; type?: "unlogged"; server?: string },
+  work: (opened: Opened) => Promise<void>,
+): Promise<void> {
+  const { max = 1, type, server = url, ...rest } = options;
+  const table = `ranges_${crypto.randomUUID().replaceAll("-", "_")}`;
+  const admin = postgres(server, { onnotice: () => {}, max: 2 });
+  const sql = postgres(url, { onnotice: () => {}, max, backoff: false });
+  try {
+    if (type) {
+      await admin`
+        create unlogged table ${admin(table)}
+        (range_key text primary key, next_value bigint, sealed boolean not null default false)
+      `;
+    }
+    const store = await openStore(sql, {
+      rangeTable: table,
+      initSchema: true,
+      exclusive: max === 1,
+      ...rest,
+    });
+    const committed = async () => {
+      const rows = await admin`select next_value from ${admin(table)} where range_key = ${"order"}`;
+      return rows[0] && BigInt(rows[0].next_value);
+    };
+    await work({ sql, store, table, committed });
+  } finally {
+    await sql.end({ timeout: 0 });
+    await admin`drop table if exists ${admin(table)}`;
+    await admin.end();
+  }
+}
+
+for (const { name, url } of askedServers().filter(({ name }) => name.startsWith("postgresql"))) {
+  const test = (rule: string, work: () => Promise<void>) =>
+    Deno.test(`${name} (postgres) › ${rule}`, work);
+
+  for (const prepare of [true, false]) {
+    test(`a commit that the server turned into a rollback gives no range, prepare ${prepare}`, () =>
+      withStore(url, { fetchPlan: "transaction", prepare }, async ({ sql, store, committed }) => {
+        await store.ranges.reserve("order", 10);
+        for (let round = 0; round < 6; round++) {
+          await sql.unsafe("deallocate all");
+          for (let attempt = 0; attempt < 5; attempt++) {
+            const range = await store.ranges.reserve("order", 10).catch((error) => {
+              if (!(error instanceof FencepostError)) throw error;
+            });
+            if (range) assertEquals(await committed(), range.end);
+          }
+        }
+      }));
+  }
+
+  test("in a transaction begun by hand that has written, nothing is reserved", () =>
+    withStore(url, {}, async ({ sql, store, table, committed }) => {
+      await store.ranges.reserve("order", 10);
+      await sql.unsafe("begin");
+      await sql.unsafe(`insert into "${table}" (range_key, next_value) values ('other', 1)`);
+      await assertRejects(() => store.ranges.reserve("order", 10), ReserveConflictError);
+      await assertRejects(() => store.ranges.reserve("new", 10), ReserveConflictError);
+      await sql.unsafe("rollback");
+      assertEquals(await committed(), 11n);
+      assertEquals(await store.ranges.reserve("order", 10), { start: 11n, end: 21n });
+    }));
+
+  test("a client_encoding other than UTF8 is refused by name", async () => {
+    const sql = postgres(url, { onnotice: () => {}, connection: { client_encoding: "LATIN1" } });
+    await assertRejects(
+      () => openStore(sql, { initSchema: true }),
+      FencepostError,
+      "client_encoding",
+    );
+    await sql.end();
+  });
+
+  test("an unlogged table is reported", () =>
+    withStore(url, { type: "unlogged" }, ({ store }) => {
+      assertEquals(store.warnings.filter((text) => text.includes("unlogged")).length, 1);
+      return Promise.resolve();
+    }));
+
+  test("a pool of one works on after its connection failed under a group of calls", async () => {
+    await using proxy = await startProxy(url);
+    await withStore(proxy.url, { timeoutMs: 20_000, server: url }, async ({ sql, store }) => {
+      for (let round = 0; round < 3; round++) {
+        await store.ranges.reserve("order", 1);
+        const cut = proxy.cutBefore("insert into");
+        const calls = await Promise.allSettled(
+          Array.from({ length: 6 }, () => store.ranges.reserve("order", 1)),
+        );
+        await cut;
+        assertEquals(calls[0]?.status, "rejected");
+        assertEquals(calls.slice(1).map(({ status }) => status), Array(5).fill("fulfilled"));
+        assertEquals((await sql`select 1 as one`)[0]?.one, 1);
+      }
+    });
+  });
+}
