@@ -14,6 +14,8 @@ export interface Mutant {
   readonly find: string;
   /** What it is replaced by. */
   readonly replace: string;
+  /** The tests that find it; those of the core and the compatibility kit unless given. */
+  readonly tests?: readonly string[];
 }
 
 const rangeStore = "core/range/range_store.ts";
@@ -223,53 +225,68 @@ export const mutants: readonly Mutant[] = [
     file: pg,
     find: "connection.release(!clean);",
     replace: "connection.release(false);",
+    tests: ["tests/drivers/pg_test.ts"],
   },
   {
     breaks: "no statement runs inside a transaction of the application's (pg)",
     file: pg,
     find: "if (isOpen(held.connection)) throw inTransaction(options.name);",
     replace: "",
+    tests: ["tests/drivers/pg_test.ts"],
   },
   {
     breaks: "the application's transaction is not committed by one of ours (pg)",
     file: pg,
     find: "while (options.warned.of(alreadyBegun));",
     replace: "while (options.warned.of(nothingBegun));",
+    tests: ["tests/drivers/pg_test.ts"],
   },
   {
     breaks: "a transaction that missed its deadline is rolled back (postgres.js)",
     file: postgresJs,
-    find: "return deadline.race(name, this.#run(transaction, statement));",
-    replace: "return this.#run(transaction, statement);",
+    find: "          deadline.check(name);\n          return deadline.race(",
+    replace:
+      "          return ((_: string, sent: Promise<QueryResult & { command: string }>) => sent)(",
   },
   {
-    breaks: "a commit that answered ROLLBACK is no success (postgres.js)",
+    breaks: "a commit that the server turned into a rollback is no success (postgres.js)",
     file: postgresJs,
-    find: 'if (command !== "COMMIT") throw new RolledBackError();',
-    replace: "",
+    find: "const { command } = await run(commitAndChain);",
+    replace: 'const command = commitAndChain && "COMMIT";',
+    tests: ["tests/drivers/postgres_transactions_test.ts"],
   },
   {
     breaks: "inside a transaction that has written nothing is reserved (PostgreSQL)",
     file: postgresql,
     find: "where txid_current_if_assigned() is null",
     replace: "where true",
+    tests: ["tests/drivers/postgres_transactions_test.ts"],
   },
   {
     breaks: "values are bound past the application's serializers (postgres.js)",
     file: postgresJs,
     find: "transform.value.from === undefined;",
     replace: "transform !== undefined;",
+    tests: ["tests/drivers/postgres_test.ts"],
   },
   {
     breaks: "columns are read by the names that the statement gave (postgres.js)",
     file: postgresJs,
     find: "this.#rename?.(name) ?? name",
     replace: "name",
+    tests: ["tests/drivers/postgres_test.ts"],
   },
   {
     breaks: "what was passed in is never closed (postgres.js)",
     file: postgresJs,
     find: "if (this.#opened) await this.#sql.end",
     replace: "await this.#sql.end",
+  },
+  {
+    breaks: "a failed connection is told in a later turn (postgres.js)",
+    file: postgresJs,
+    find: "if (!isFromServer) await",
+    replace: "if (isFromServer) await",
+    tests: ["tests/drivers/postgres_transactions_test.ts"],
   },
 ];

@@ -15,8 +15,8 @@ import { type RunningServer, servers } from "../servers/mod.ts";
 import { type Mutant, mutants } from "./mutants.ts";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
-/** What is run against a mutant, one after the other until a case fails: what is quick comes first. */
-const suites = [["tests/core", "tests/tck_test.ts"], ["tests/drivers"]];
+/** What is run against a mutant unless it names its tests. */
+const usualTests = ["tests/core", "tests/tck_test.ts"];
 /** PGlite takes seconds to start, and speaks what PostgreSQL speaks. */
 const databases = ["sqlite", "postgresql-15"];
 /** The project without what has been installed or committed. */
@@ -67,12 +67,10 @@ async function judge(
       filter: (source) => !leftOut.has(source.slice(dirname(source).length + 1)),
     });
     if (mutant) await mutate(folder, mutant);
-    let verdict: Verdict = { found: false, by: "no suite ran" };
-    for (const suite of suites) {
-      verdict = await runTests(folder, { suite, running });
-      if (verdict.found) break;
-    }
-    return verdict;
+    // Without a mutant everything that finds one has to pass.
+    const every = [...usualTests, ...mutants.flatMap(({ tests = [] }) => tests)];
+    const suite = mutant ? mutant.tests ?? usualTests : [...new Set(every)];
+    return await runTests(folder, { suite, running });
   } finally {
     await rm(folder, { recursive: true, force: true });
   }
