@@ -11,7 +11,7 @@ import { maxValue } from "./sql/dialect.ts";
 import { show } from "./sql/statement.ts";
 
 /** The longest key of a range, in UTF-16 units. */
-export const maxKeyLength = 255;
+const maxKeyLength = 255;
 /** The longest time that a timer can be set for. */
 const maxTimeoutMs = 2_147_483_647;
 

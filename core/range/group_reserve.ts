@@ -100,7 +100,7 @@ export class GroupReserve {
     if (first === undefined) return;
     const { key, initialOffset } = first;
     const size = sum(group);
-    const latestMs = Math.max(...group.map((call) => call.deadline.atMs));
+    const latestMs = group.reduce((latest, { deadline }) => Math.max(latest, deadline.atMs), 0);
     const timeoutMs = Math.max(1, latestMs - this.#runtime.monotonicMs());
     const deadline = new Deadline(this.#runtime, { timeoutMs });
     try {

@@ -106,11 +106,6 @@ export abstract class Dialect {
   /** What kind of failure a driver's error is. */
   abstract classify(error: unknown): StoreErrorKind;
 
-  /** Whether an insert met a row that exists, or DDL an object that does. */
-  isDuplicateKey(error: unknown): boolean {
-    return this.classify(error) === "duplicate";
-  }
-
   /** Whether the database rolled the statement back because of others, so that it may be repeated. */
   isRetryable(kind: StoreErrorKind): boolean {
     return kind === "deadlock" || kind === "serialization";

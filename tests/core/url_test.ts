@@ -2,24 +2,9 @@ import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/
 import { openStore as openPostgresql } from "../../dialects/postgresql/mod.ts";
 import { openStore as openSqlite } from "../../dialects/sqlite/mod.ts";
 import { InvalidArgumentError, openStore } from "../../mod.ts";
+import { allWords } from "../words.ts";
 
 const password = "s3cr3t";
-
-/** Every text in an error, its causes and their properties. */
-function allWords(error: unknown): string {
-  const seen = new Set<unknown>();
-  const words: string[] = [];
-  const visit = (value: unknown): void => {
-    if (typeof value === "string") words.push(value);
-    if (typeof value !== "object" || value === null || seen.has(value)) return;
-    seen.add(value);
-    for (const name of Object.getOwnPropertyNames(value)) {
-      visit(Object.getOwnPropertyDescriptor(value, name)?.value);
-    }
-  };
-  visit(error);
-  return words.join("\n");
-}
 
 Deno.test("a URL whose scheme is not known is refused with the schemes that are", async () => {
   for (

@@ -9,7 +9,8 @@ import {
   type PostgresqlFixture,
   postgresqlServers,
 } from "./postgresql_fixture.ts";
-import { allWords, assertExact, openNetwork, testDriver, testEach } from "./postgresql_rules.ts";
+import { allWords } from "../words.ts";
+import { assertExact, openNetwork, testDriver, testEach } from "./postgresql_rules.ts";
 import { assertDisjoint, settles, sorted } from "./ranges.ts";
 
 const driver: PostgresqlDriver = {

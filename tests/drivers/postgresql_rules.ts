@@ -26,6 +26,7 @@ import { HandRuntime, settle } from "../core/hand_runtime.ts";
 import { type Proxy, startProxy } from "../servers/proxy.ts";
 import { freePort } from "../servers/temporary.ts";
 import { until } from "../servers/until.ts";
+import { allWords } from "../words.ts";
 import {
   lockRow,
   openFixture,
@@ -65,22 +66,6 @@ export async function assertStoreError(
     assert(!error.message.includes(cause.message), "the driver's message is in the error's");
   }
   return error;
-}
-
-/** Every text in an error, its causes and their properties. */
-export function allWords(error: unknown): string {
-  const seen = new Set<unknown>();
-  const words: string[] = [];
-  const visit = (value: unknown): void => {
-    if (typeof value === "string") words.push(value);
-    if (typeof value !== "object" || value === null || seen.has(value)) return;
-    seen.add(value);
-    for (const name of Object.getOwnPropertyNames(value)) {
-      visit(Object.getOwnPropertyDescriptor(value, name)?.value);
-    }
-  };
-  visit(error);
-  return words.join("\n");
 }
 
 /** Fails unless a store, whatever its pool is set to, reads and writes 64-bit integers exactly. */

@@ -103,8 +103,8 @@ export const mutants: readonly Mutant[] = [
   {
     breaks: "a group has until the latest deadline of its calls",
     file: groupReserve,
-    find: "Math.max(...group",
-    replace: "Math.min(...group",
+    find: "Math.max(latest, deadline.atMs), 0)",
+    replace: "Math.min(latest, deadline.atMs), Infinity)",
   },
   {
     breaks: "a value that went backwards partly hands out nothing",

@@ -4,8 +4,6 @@
  * @module
  */
 
-import { FencepostError } from "../../core/errors.ts";
-
 /** A rule does not hold. */
 export class TckFailure extends Error {
   /** The name of the class. */
@@ -37,13 +35,6 @@ export async function checkRejects<T extends Error>(
     throw new TckFailure(`expected ${type.name}, was ${text}`, { cause: error });
   }
   throw new TckFailure(`expected ${type.name}, nothing was thrown: ${describe(result)}`);
-}
-
-/** Fails unless the promise rejects with an error of the code. */
-export async function checkCode(promise: Promise<unknown>, code: string): Promise<FencepostError> {
-  const error = await checkRejects(promise, FencepostError);
-  checkEqual(error.code, code, error.message);
-  return error;
 }
 
 /** Fails unless the ranges, in any order, follow each other from `start` without gap or overlap. */
