@@ -12,6 +12,7 @@ import { fileURLToPath } from "node:url";
 import { askedServersVariable } from "./servers/asked.ts";
 import { type RunningServer, servers, type TestServer } from "./servers/mod.ts";
 import { other, type Outcome, readReport, tally } from "./servers/report.ts";
+import { printTable } from "./table.ts";
 
 /** A database that does not run, and why. */
 interface Absent {
@@ -151,11 +152,4 @@ function print({ outcomes, code, running, absent, wanted, narrowed }: Summary): 
 
   console.log(`${passed} passed, ${failed + problems.length} failed`);
   return failed + problems.length > 0;
-}
-
-function printTable(rows: readonly (readonly string[])[]): void {
-  const widths = rows[0]?.map((_, at) => Math.max(...rows.map((row) => row[at]?.length ?? 0)));
-  for (const row of rows) {
-    console.log(row.map((cell, at) => cell.padEnd(widths?.[at] ?? 0)).join("  ").trimEnd());
-  }
 }

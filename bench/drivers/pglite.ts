@@ -1,0 +1,51 @@
+/**
+ * PGlite: PostgreSQL in the process, with one connection.
+ *
+ * @module
+ */
+
+import { PGlite } from "@electric-sql/pglite";
+import { numbered } from "../../dialects/postgresql/protocol.ts";
+import { openStore, postgresqlDialect } from "../../dialects/postgresql/mod.ts";
+import { doubleQuoted, Renderer } from "../../mod.ts";
+import type { BenchDriver } from "./driver.ts";
+
+const statements = new Renderer({ quote: doubleQuoted, make: numbered });
+
+/** PGlite on a folder. */
+export const pglite: BenchDriver = {
+  name: "@electric-sql/pglite",
+  async connect(url) {
+    const database = await PGlite.create(url.slice("pglite:".length));
+    return {
+      dialect: postgresqlDialect,
+      openStore: (options) => openStore(database, options),
+      bare(statement) {
+        const { text, values } = statements.render(statement);
+        const parameters = values.map(String);
+        return async () => {
+          const { rows } = await database.query<NextValue>(text, parameters);
+          return BigInt(rows[0]!.next_value);
+        };
+      },
+      transaction({ table, key, size }) {
+        const update = `update "${table}" set next_value = next_value + $2 where range_key = $1`;
+        const select = `select next_value from "${table}" where range_key = $1`;
+        return async () =>
+          await database.transaction(async (transaction) => {
+            await transaction.query(update, [key, size]);
+            const { rows } = await transaction.query<NextValue>(select, [key]);
+            return BigInt(rows[0]!.next_value);
+          });
+      },
+      async drop(table) {
+        await database.exec(`drop table if exists "${table}"`);
+      },
+      [Symbol.asyncDispose]: () => database.close(),
+    };
+  },
+};
+
+interface NextValue {
+  readonly next_value: number | bigint;
+}

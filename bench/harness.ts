@@ -1,0 +1,128 @@
+/**
+ * Measures candidates beside each other.
+ *
+ * Machines are noisy and drift, so nothing is measured alone: a round runs every candidate for the
+ * same time, one after the other, and the next round starts with the next candidate. What is compared
+ * is compared within each round; figures are medians over the rounds. A round of its own before the
+ * first warms up connections, prepared statements and the compiler, and is not counted.
+ *
+ * A caller starts its next operation when its last one has ended. A latency is the time from the start
+ * of an operation to the turn in which its caller goes on.
+ *
+ * @module
+ */
+
+import { createHistogram } from "node:perf_hooks";
+
+/** Something to measure. */
+export interface Candidate {
+  /** Its name. */
+  readonly name: string;
+  /**
+   * Prepares for a number of callers, before anything is timed.
+   *
+   * @returns One operation of a caller, from 0 up; what it resolves with is the work it was to do.
+   */
+  prepare(callers: number): Promise<(caller: number) => Promise<bigint>>;
+}
+
+/** What a candidate did in one round. */
+export interface Sample {
+  /** Operations in a second. */
+  readonly opsPerSecond: number;
+  /** The median latency, in milliseconds. */
+  readonly p50Ms: number;
+  /** The latency that one operation of a hundred exceeds, in milliseconds. */
+  readonly p99Ms: number;
+}
+
+/** What a candidate did in all rounds at one number of callers. */
+export interface Measured {
+  /** The candidate's name. */
+  readonly candidate: string;
+  /** How many callers there were. */
+  readonly concurrency: number;
+  /** Its samples, one a round; those of the same index were taken beside each other. */
+  readonly samples: readonly Sample[];
+}
+
+/** How long and how often is measured. */
+export interface MeasureOptions {
+  /** The numbers of callers. */
+  readonly concurrency: readonly number[];
+  /** How long a candidate runs in each round, in seconds. */
+  readonly seconds: number;
+  /** How many rounds are counted. */
+  readonly rounds: number;
+  /** Ends the measurement early; it rejects with the signal's reason. */
+  readonly signal: AbortSignal;
+  /** Hears before each run how many are done, and what is next. */
+  onRun?(done: number, next: string): void;
+}
+
+/** How many runs a measurement is made of. */
+export function countRuns(candidates: readonly Candidate[], options: MeasureOptions): number {
+  return candidates.length * options.concurrency.length * (1 + options.rounds);
+}
+
+/** Measures candidates beside each other at each number of callers. */
+export async function measure(
+  candidates: readonly Candidate[],
+  options: MeasureOptions,
+): Promise<readonly Measured[]> {
+  const measured: Measured[] = [];
+  let done = 0;
+  for (const concurrency of options.concurrency) {
+    const runs = await Promise.all(candidates.map(async (candidate) => ({
+      candidate: candidate.name,
+      operation: await candidate.prepare(concurrency),
+      samples: new Array<Sample>(),
+    })));
+    for (let round = 0; round <= options.rounds; round++) {
+      const title = round === 0 ? "warm-up" : `round ${round} of ${options.rounds}`;
+      for (let turn = 0; turn < runs.length; turn++) {
+        const run = runs[(round + turn) % runs.length]!;
+        options.signal.throwIfAborted();
+        options.onRun?.(done++, `${callers(concurrency)}, ${title}, ${run.candidate}`);
+        const sample = await runOnce(run.operation, { ...options, concurrency });
+        if (round > 0) run.samples.push(sample);
+      }
+    }
+    for (const { candidate, samples } of runs) measured.push({ candidate, concurrency, samples });
+  }
+  return measured;
+}
+
+/** A number of callers in words. */
+export function callers(concurrency: number): string {
+  return concurrency === 1 ? "1 caller" : `${concurrency} callers`;
+}
+
+async function runOnce(
+  operation: (caller: number) => Promise<bigint>,
+  options: { concurrency: number; seconds: number; signal: AbortSignal },
+): Promise<Sample> {
+  const { concurrency, seconds, signal } = options;
+  const latencies = createHistogram({ figures: 3 });
+  let count = 0;
+  let sum = 0n;
+  const startMs = performance.now();
+  const untilMs = startMs + seconds * 1_000;
+  await Promise.all(Array.from({ length: concurrency }, async (_, caller) => {
+    let beforeMs = performance.now();
+    while (beforeMs < untilMs && !signal.aborted) {
+      sum += await operation(caller);
+      const afterMs = performance.now();
+      latencies.record(Math.max(1, Math.round((afterMs - beforeMs) * 1e6)));
+      count++;
+      beforeMs = afterMs;
+    }
+  }));
+  const tookMs = performance.now() - startMs;
+  if (sum === 0n) throw new Error("Cannot measure: the operations gave nothing");
+  return {
+    opsPerSecond: count / tookMs * 1_000,
+    p50Ms: latencies.percentile(50) / 1e6,
+    p99Ms: latencies.percentile(99) / 1e6,
+  };
+}

@@ -1,0 +1,130 @@
+/**
+ * The suite `reserve`: how many ranges a second callers get, beside the driver alone.
+ *
+ * | candidate           | what a caller does                                         | keys         |
+ * | ------------------- | ---------------------------------------------------------- | ------------ |
+ * | `fencepost`         | `store.ranges.reserve`, with group reserve off             | one a caller |
+ * | `bare`              | sends the same statement by the driver alone               | one a caller |
+ * | `transaction`       | an update and a select in a transaction, as CosId 3 did    | one a caller |
+ * | `fencepost-grouped` | `store.ranges.reserve` as it comes, with group reserve     | one for all  |
+ * | `bare-hot-key`      | as `bare`                                                  | one for all  |
+ *
+ * All use one pool, which has the driver's default settings.
+ *
+ * @module
+ */
+
+import { Identifier, type Statement, type Store } from "../mod.ts";
+import type { Candidate } from "./harness.ts";
+import type { BenchConnection, BenchDriver, Take } from "./drivers/mod.ts";
+import type { Suite } from "./suite.ts";
+
+/** How many ids a reserve takes. */
+const size = 100;
+
+/** In a table of its own, so that nothing of an application's is touched. */
+const table = Identifier.parse("fencepost_bench", "rangeTable");
+
+/** Opens the suite over a driver; its table is dropped in the end. */
+export async function openReserveSuite(driver: BenchDriver, url: string): Promise<Suite> {
+  const connection = await driver.connect(url);
+  const dispose = async () => {
+    try {
+      await connection.drop(table);
+    } finally {
+      await connection[Symbol.asyncDispose]();
+    }
+  };
+  try {
+    await connection.drop(table);
+    const options = { rangeTable: table.toString(), initSchema: true };
+    const alone = await connection.openStore({ ...options, groupReserve: false });
+    const grouped = await connection.openStore(options);
+    return {
+      operation: `reserve ${size} ids`,
+      candidates: [
+        ours("fencepost", alone, ownKey),
+        bare("bare", connection, ownKey),
+        transaction(connection, alone),
+        ours("fencepost-grouped", grouped, hotKey),
+        bare("bare-hot-key", connection, hotKey),
+      ],
+      comparisons: [
+        { candidate: "fencepost", reference: "bare" },
+        { candidate: "fencepost", reference: "transaction" },
+        { candidate: "fencepost-grouped", reference: "bare-hot-key" },
+      ],
+      [Symbol.asyncDispose]: dispose,
+    };
+  } catch (error) {
+    await dispose();
+    throw error;
+  }
+}
+
+type KeyOf = (caller: number) => string;
+
+function ownKey(caller: number): string {
+  return `caller-${caller}`;
+}
+
+function hotKey(): string {
+  return "hot";
+}
+
+function ours(name: string, store: Store, keyOf: KeyOf): Candidate {
+  return {
+    name,
+    prepare(callers) {
+      const keys = Array.from({ length: callers }, (_, caller) => keyOf(caller));
+      return Promise.resolve(async (caller) =>
+        (await store.ranges.reserve(keys[caller]!, size)).end
+      );
+    },
+  };
+}
+
+function bare(name: string, connection: BenchConnection, keyOf: KeyOf): Candidate {
+  return {
+    name,
+    async prepare(callers) {
+      const takes: Take[] = [];
+      for (let caller = 0; caller < callers; caller++) {
+        takes.push(connection.bare(await reserveStatement(connection, keyOf(caller))));
+      }
+      return (caller) => takes[caller]!();
+    },
+  };
+}
+
+/** The statement that the library sends. */
+async function reserveStatement({ dialect }: BenchConnection, key: string): Promise<Statement> {
+  const sent: Statement[] = [];
+  const session = {
+    query(statement: Statement) {
+      sent.push(statement);
+      return Promise.resolve({ rows: [], affected: 0 });
+    },
+  };
+  await dialect.reserve(session, { table, key, size: BigInt(size), initialOffset: 1n });
+  const [statement] = sent;
+  if (statement === undefined || sent.length > 1) {
+    throw new TypeError(`Cannot measure ${dialect.name}: a reserve is not one statement`);
+  }
+  return statement;
+}
+
+function transaction(connection: BenchConnection, store: Store): Candidate {
+  return {
+    name: "transaction",
+    async prepare(callers) {
+      const takes: Take[] = [];
+      for (let caller = 0; caller < callers; caller++) {
+        const key = ownKey(caller);
+        await store.ranges.advance(key, 1);
+        takes.push(connection.transaction({ table, key, size }));
+      }
+      return (caller) => takes[caller]!();
+    },
+  };
+}
