@@ -3,24 +3,26 @@
  * compatibility kit.
  *
  * Every case has tables of its own. What a case opened is closed when it has ended, whatever its
- * outcome, and its tables are dropped.
+ * outcome, and its tables are dropped. A driver is loaded when a case first needs it, for not every
+ * runtime has every one. Of the library only its entries are imported, so that the same contexts
+ * serve the package as npm installs it.
  *
  * @module
  */
 
-import { DatabaseSync } from "node:sqlite";
-import { PGlite } from "@electric-sql/pglite";
+import type { PGlite } from "@electric-sql/pglite";
 // @ts-types="npm:@types/pg@^8.15.0"
-import pg from "pg";
-import postgres from "postgres";
+import type pg from "pg";
 import {
   type Client,
+  Deadline,
   type Dialect,
   Identifier,
   openStore,
   sql,
   type Store,
   type StoreOptions,
+  systemRuntime,
 } from "../mod.ts";
 import {
   openStore as openPostgresql,
@@ -37,7 +39,6 @@ import {
 } from "../dialects/sqlite/mod.ts";
 import { askedServers } from "./servers/asked.ts";
 import type { TckContext, TckInside, TckOpenOptions, TckTransaction } from "./tck/mod.ts";
-import { patience } from "./tck/range/common.ts";
 
 /** An open transaction of the application's, and how a store is opened inside it. */
 type Begun = TckTransaction & TckInside;
@@ -53,6 +54,10 @@ interface Connected {
 
 /** A database under one driver. */
 export interface Database {
+  /** The database alone: "postgresql-15". */
+  readonly server: string;
+  /** The driver, where the database has several. */
+  readonly driver: string | undefined;
   /** The database, and the driver where it has several: "postgresql-15 (pg)". */
   readonly name: string;
   /** Runs a case on it. */
@@ -69,23 +74,35 @@ interface Driver {
 export function databases(): readonly Database[] {
   return askedServers().flatMap(({ name, url }) => {
     const family = name.replace(/-\d+$/, "");
-    return (drivers[family]?.(url) ?? []).map(([suffix, driver]) => ({
-      name: `${name}${suffix}`,
-      run: (work: (context: TckContext) => Promise<void>) => runOn(driver, work),
+    return (drivers[family]?.(url) ?? []).map(({ name: driver, ...connection }) => ({
+      server: name,
+      driver,
+      name: databaseName(name, driver),
+      run: (work: (context: TckContext) => Promise<void>) => runOn(connection, work),
     }));
   });
 }
 
-type Drivers = readonly (readonly [suffix: string, driver: Driver])[];
+/** How a database is named together with what it is used through: "postgresql-15 (pg, node 20)". */
+export function databaseName(server: string, ...through: readonly (string | undefined)[]): string {
+  const named = through.filter((one) => one !== undefined);
+  return named.length === 0 ? server : `${server} (${named.join(", ")})`;
+}
+
+type Drivers = readonly (Driver & { readonly name?: string })[];
 
 const drivers: Readonly<Record<string, (url: string) => Drivers>> = {
-  postgresql: (url) => [[" (postgres)", postgresJs(url)], [" (pg)", nodePostgres(url)]],
-  pglite: (url) => [["", pglite(url)]],
-  sqlite: (url) => [["", sqlite(url)]],
+  postgresql: (url) => [
+    { name: "postgres", ...postgresJs(url) },
+    { name: "pg", ...nodePostgres(url) },
+  ],
+  pglite: (url) => [pglite(url)],
+  sqlite: (url) => [sqlite(url)],
 };
 
 function postgresJs(url: string): Driver {
-  const connect = (): Promise<Connected> => {
+  const connect = async (): Promise<Connected> => {
+    const { default: postgres } = await import("postgres");
     const pool = postgres(url, { max: 4, onnotice: () => {} });
     const client = new PostgresJsClient(pool, { opened: false, exclusive: false, prepare: true });
     const begin = () =>
@@ -97,14 +114,15 @@ function postgresJs(url: string): Driver {
           })
         )
       );
-    return Promise.resolve({ client, begin, end: () => pool.end({ timeout: 1 }) });
+    return { client, begin, end: () => pool.end({ timeout: 1 }) };
   };
   return { dialect: postgresqlDialect, schema: "public", connect };
 }
 
 function nodePostgres(url: string): Driver {
-  const connect = (): Promise<Connected> => {
-    const pool = new pg.Pool({ connectionString: url, max: 4 });
+  const connect = async (): Promise<Connected> => {
+    const { default: { Pool } }: { default: typeof pg } = await import("pg");
+    const pool = new Pool({ connectionString: url, max: 4 });
     const client = new PgClient(pool, {
       exclusive: false,
       prepare: true,
@@ -120,17 +138,20 @@ function nodePostgres(url: string): Driver {
         openPostgresql(connection, { ...options, exclusive: true });
       return { session: client.session(connection), open, rollback };
     };
-    return Promise.resolve({ client, begin, end: () => pool.end() });
+    return { client, begin, end: () => pool.end() };
   };
   return { dialect: postgresqlDialect, schema: "public", connect };
 }
 
 /** PGlite has one connection, and takes seconds to start: all cases share it. */
 function pglite(url: string): Driver {
-  let shared: PGlite | undefined;
+  let shared: Promise<PGlite> | undefined;
+  const start = async () => {
+    const { PGlite } = await import("@electric-sql/pglite");
+    return await PGlite.create(url.slice("pglite:".length));
+  };
   const connect = async (): Promise<Connected> => {
-    const database = shared ??= new PGlite(url.slice("pglite:".length));
-    await database.waitReady;
+    const database = await (shared ??= start());
     const client = new PgliteClient(database, { opened: false });
     const begin = () =>
       openTransaction((hold) =>
@@ -147,7 +168,8 @@ function pglite(url: string): Driver {
 }
 
 function sqlite(url: string): Driver {
-  const connect = (): Promise<Connected> => {
+  const connect = async (): Promise<Connected> => {
+    const { DatabaseSync } = await import("node:sqlite");
     const database = new DatabaseSync(url.slice("sqlite:".length));
     database.exec("pragma journal_mode = wal");
     const client = new NodeSqliteClient(database, { opened: false });
@@ -157,7 +179,7 @@ function sqlite(url: string): Driver {
       const open = (options?: StoreOptions) => openSqlite(database, options);
       return Promise.resolve({ session: client.session(database), open, rollback });
     };
-    return Promise.resolve({ client, begin, end: () => Promise.resolve(database.close()) });
+    return { client, begin, end: () => Promise.resolve(database.close()) };
   };
   return { dialect: sqliteDialect, schema: "main", connect };
 }
@@ -235,7 +257,7 @@ async function runOn(driver: Driver, work: (context: TckContext) => Promise<void
     for (const transaction of transactions) await transaction.rollback();
     const { client } = await connected();
     const table = Identifier.parse(rangeTable, "rangeTable");
-    const call = { name: "drop", deadline: patience() };
+    const call = { name: "drop", deadline: new Deadline(systemRuntime, { timeoutMs: 30_000 }) };
     await client.query(sql`drop table if exists ${table}`, call);
     for (const store of stores) await store.close();
     for (const connection of opened) await connection.end();
