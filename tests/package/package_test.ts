@@ -4,36 +4,23 @@
  * @module
  */
 
-import { assertEquals } from "@std/assert";
+import { assertEquals, assertMatch } from "@std/assert";
 import { build } from "esbuild";
-import { mkdtemp, readdir, rename, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { fileURLToPath } from "node:url";
 import ts from "typescript";
+import { pack } from "./pack.ts";
+import { unpackTarball, withTemporaryFolder } from "./tarball.ts";
 
-const root = new URL("..", import.meta.url);
-
-async function run(command: string, args: readonly string[], cwd: string | URL): Promise<string> {
-  const child = new Deno.Command(command, { args: [...args], cwd, env: { NO_COLOR: "1" } });
-  const { success, stdout, stderr } = await child.output();
-  const decoder = new TextDecoder();
-  if (!success) throw new Error(`${command} failed: ${decoder.decode(stderr)}`);
-  return decoder.decode(stdout);
-}
-
-/** Gives a folder in which the packed package is installed, and no driver. */
+/** Gives a folder in which the package is installed, and no driver. */
 async function withPackage(work: (folder: string) => Promise<void>): Promise<void> {
-  const folder = await mkdtemp(join(tmpdir(), "fencepost-package-"));
-  try {
+  await withTemporaryFolder(async (folder) => {
     const tarball = join(folder, "package.tgz");
-    await run(Deno.execPath(), ["pack", "--allow-dirty", "--output", tarball], root);
-    await Deno.mkdir(join(folder, "node_modules/@fencepost"), { recursive: true });
-    await run("tar", ["-xzf", tarball], folder);
-    await rename(join(folder, "package"), join(folder, "node_modules/@fencepost/store"));
+    await pack(tarball);
+    await unpackTarball(tarball, join(folder, "node_modules/@fencepost/store"));
     await work(folder);
-  } finally {
-    await rm(folder, { recursive: true, force: true });
-  }
+  });
 }
 
 const program = `
@@ -123,11 +110,20 @@ Deno.test("a bundle of one dialect holds no other", async () => {
   });
 });
 
-Deno.test("the package holds no test but the compatibility kit, and no stand-in", async () => {
-  await withPackage(async (folder) => {
-    const packed = join(folder, "node_modules/@fencepost/store");
-    assertEquals(await readdir(join(packed, "tests")), ["tck"]);
-    const files = await readdir(packed, { recursive: true });
-    assertEquals(files.filter((name) => /_test\.|(^|\/)(bench|std|servers)(\/|$)/.test(name)), []);
+Deno.test("packing twice makes the same bytes, and says what they hold", async () => {
+  await withTemporaryFolder(async (folder) => {
+    const files = [join(folder, "a.tgz"), join(folder, "b.tgz")];
+    for (const file of files) {
+      const { success, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
+        args: ["task", "pack", "-o", file],
+        cwd: fileURLToPath(new URL("../..", import.meta.url)),
+        env: { NO_COLOR: "1" },
+      }).output();
+      const decoder = new TextDecoder();
+      assertEquals(success, true, decoder.decode(stderr));
+      assertMatch(decoder.decode(stdout), /files, \d+ KiB\nentries: \., .+\noptional peers: .+ /);
+    }
+    const [a, b] = await Promise.all(files.map((file) => readFile(file, "base64")));
+    assertEquals(a, b);
   });
 });
