@@ -49,22 +49,30 @@ function startBar(what: string, total: number): Progress {
   return { update: (done, note = "") => bar.update(done, { note }), end };
 }
 
-interface BarLine {
+/** What a bar shows. */
+export interface BarLine {
+  /** What makes progress. */
   readonly what: string;
   /** From 0 to 1. */
   readonly progress: number;
+  /** A few words about it. */
   readonly note: string;
+  /** The width of the terminal. */
   readonly columns: number;
 }
 
-/** A line that leaves the last column free, where some terminals wrap already. */
-function barLine({ what, progress, note, columns }: BarLine): string {
+/** Free at the end of the line, so that a `^C` that the terminal shows there does not wrap it. */
+const spareColumns = 5;
+
+/** The bar as wide as there is room; what still does not fit is cut off. */
+export function barLine({ what, progress, note, columns }: BarLine): string {
+  const room = Math.max(0, columns - spareColumns);
   const before = `${what} `;
   const after = ` ${percentage(progress).padStart(4)}  ${note}`;
-  const width = Math.max(0, Math.min(widestBar, columns - 1 - before.length - after.length));
+  const width = Math.max(0, Math.min(widestBar, room - before.length - after.length));
   const done = Math.round(progress * width);
-  return `${before}${"█".repeat(done)}${"░".repeat(width - done)}${after}`.slice(0, columns - 1)
-    .trimEnd();
+  const bar = "█".repeat(done) + "░".repeat(width - done);
+  return `${before}${bar}${after}`.slice(0, room).trimEnd();
 }
 
 const betweenLinesMs = 2_000;

@@ -1,8 +1,8 @@
 /**
  * The database that a program of this folder runs against: one that runs already, a throwaway
  * server, or SQLite in a temporary folder. What was started ends with the target, and at the latest
- * with the process, whatever ends that. One that runs already is opened as the library opens it, and
- * asked what it is.
+ * with the process; only a folder without a server survives `kill -9`. One that runs already is
+ * opened as the library opens it, and asked what it is.
  *
  * No error and no name of a product contains a credential.
  *
@@ -46,6 +46,8 @@ export interface Where {
    * @default {false}
    */
   readonly durable?: boolean;
+  /** Ends the opening early; it rejects with the signal's reason once nothing is left of it. */
+  readonly signal?: AbortSignal;
 }
 
 /** The names of the servers that can be started. */
@@ -59,13 +61,19 @@ export const serverNames: readonly string[] = servers.map(({ name }) => name);
  * @throws {StoreError} If the database cannot be reached, or refuses.
  * @throws {TimeoutError} If it does not answer in time.
  */
-export async function openTarget({ url, server, durable }: Where): Promise<Target> {
-  if (url === undefined) return await startTarget(server ?? "sqlite", durable);
+export async function openTarget(where: Where): Promise<Target> {
+  const { url, server, signal } = where;
+  if (url === undefined) return await startTarget(server ?? "sqlite", where);
   if (server !== undefined) {
     throw new InvalidArgumentError("Cannot open database: a URL and a server exclude each other");
   }
   const family = familyOf(url);
-  return { url, family, product: await productOf(url), [Symbol.asyncDispose]: async () => {} };
+  return {
+    url,
+    family,
+    product: await productOf(url, signal),
+    [Symbol.asyncDispose]: async () => {},
+  };
 }
 
 const timeoutMs = 5_000;
@@ -96,7 +104,7 @@ export async function connect(url: string): Promise<Database> {
   return new Database(client, { dialect, runtime: systemRuntime, timeoutMs });
 }
 
-async function startTarget(name: string, durable?: boolean): Promise<Target> {
+async function startTarget(name: string, { durable, signal }: Where): Promise<Target> {
   const server = servers.find((server) => server.name === name);
   if (server === undefined) {
     throw new InvalidArgumentError(
@@ -106,6 +114,10 @@ async function startTarget(name: string, durable?: boolean): Promise<Target> {
   const reason = await server.unavailable();
   if (reason !== undefined) throw new ConfigurationError(`Cannot start ${name}: ${reason}`);
   const running = await server.start({ durable });
+  if (signal?.aborted) {
+    await running.stop();
+    throw signal.reason;
+  }
   const { url } = running;
   return {
     url,
@@ -126,11 +138,11 @@ function startedProduct({ url, version }: RunningServer): string {
   }
 }
 
-async function productOf(url: string): Promise<string> {
+async function productOf(url: string, signal?: AbortSignal): Promise<string> {
   const { client, dialect } = await clientOf(url);
   const database = new Database(client, { dialect, runtime: systemRuntime, timeoutMs });
   try {
-    const call = { name: "open.server", deadline: database.deadline({}) };
+    const call = { name: "open.server", deadline: database.deadline({ signal }) };
     const { product, version } = await database.run(() => client.server(call), call);
     return `${product} ${version}`;
   } finally {
