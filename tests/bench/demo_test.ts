@@ -1,0 +1,284 @@
+import {
+  assert,
+  assertEquals,
+  assertMatch,
+  assertRejects,
+  assertStringIncludes,
+} from "@std/assert";
+import { type ChildProcess, spawn } from "node:child_process";
+import { chmod, readdir } from "node:fs/promises";
+import { createServer } from "node:net";
+import process from "node:process";
+import { DatabaseSync } from "node:sqlite";
+import { clearTimeout, setTimeout } from "node:timers";
+import { fileURLToPath } from "node:url";
+import { IdSet } from "../../bench/demo_ids.ts";
+import type { WorkerSettings } from "../../bench/demo_pipe.ts";
+import { Worker } from "../../bench/demo_workers.ts";
+import { connect } from "../../bench/target.ts";
+import { Identifier, openStore, sql, StoreError } from "../../mod.ts";
+import { askedServers } from "../servers/asked.ts";
+import { run } from "../servers/process.ts";
+import { removeFolder, temporaryFolder } from "../servers/temporary.ts";
+import { until } from "../servers/until.ts";
+
+interface Ended {
+  /** Null if a signal ended it. */
+  readonly code: number | null;
+  readonly lines: readonly string[];
+  readonly errors: readonly string[];
+}
+
+interface Demo {
+  readonly pid: number;
+  readonly ended: Promise<Ended>;
+  /** Resolves with the name of its table when its processes draw. */
+  drawing(): Promise<string>;
+}
+
+interface Fixture {
+  /** A folder that is empty at first, where the demo makes its temporary ones. */
+  readonly folder: string;
+  /** Starts a demo, which is killed if it does not end. */
+  start(...args: readonly string[]): Demo;
+}
+
+function test(name: string, body: (fixture: Fixture) => Promise<void>): void {
+  Deno.test(name, async () => {
+    const folder = await temporaryFolder("demo");
+    const demos: { child: ChildProcess; ended: Promise<Ended> }[] = [];
+    try {
+      // PostgreSQL runs as another user where the tests are root.
+      await chmod(folder, 0o755);
+      await body({
+        folder,
+        start(...args) {
+          const demo = startDemo(args, folder);
+          demos.push(demo);
+          return demo;
+        },
+      });
+    } finally {
+      for (const { child } of demos) child.kill("SIGKILL");
+      await Promise.all(demos.map(({ ended }) => ended));
+      await removeFolder(folder);
+    }
+  });
+}
+
+function startDemo(args: readonly string[], folder: string): Demo & { child: ChildProcess } {
+  const program = fileURLToPath(new URL("../../bench/demo.ts", import.meta.url));
+  const child = spawn(process.execPath, ["run", "-A", "-q", program, ...args], {
+    env: { ...process.env, TMPDIR: folder },
+    // In a process group of its own, as a shell starts it.
+    detached: true,
+  });
+  const timer = setTimeout(() => child.kill("SIGKILL"), 60_000);
+  let stdout = "";
+  let stderr = "";
+  child.stdout.on("data", (piece) => stdout += piece);
+  child.stderr.on("data", (piece) => stderr += piece);
+  const ended = new Promise<Ended>((resolve) => {
+    child.on("close", (code) => {
+      clearTimeout(timer);
+      resolve({ code, lines: linesOf(stdout), errors: linesOf(stderr) });
+    });
+  });
+  const table = () => {
+    if (child.exitCode !== null) throw new Error(`Cannot wait for the demo: it ended: ${stderr}`);
+    if (stdout.includes("draw ids")) return /^table (\w+)/m.exec(stdout)?.[1];
+  };
+  const drawing = () => until(table, { what: "the demo to draw" });
+  return { child, pid: child.pid ?? 0, ended, drawing };
+}
+
+function linesOf(text: string): string[] {
+  return text.trimEnd().split("\n").filter((line, _, { length }) => length > 1 || line !== "");
+}
+
+function tableOf({ lines }: Ended): string {
+  return /^table (\w+)/m.exec(lines.join("\n"))?.[1] ?? "";
+}
+
+async function assertDropped(url: string, table: string): Promise<void> {
+  const database = await connect(url);
+  const call = { name: "test", deadline: database.deadline({}) };
+  const select = sql`select count(*) from ${Identifier.parse(table, "rangeTable")}`;
+  const error = await assertRejects(() => database.query(select, call), StoreError);
+  assertEquals(error.kind, "missingTable");
+  await database.close();
+}
+
+/** Whether no process has a file open: only then can it leave write-ahead logging. */
+function isFree(file: string): boolean {
+  const database = new DatabaseSync(file, { timeout: 0 });
+  try {
+    return database.prepare("pragma journal_mode = delete").get()?.journal_mode === "delete";
+  } catch {
+    return false;
+  } finally {
+    database.close();
+  }
+}
+
+const databases = askedServers().filter(({ name }) => name !== "pglite");
+
+for (const { name, url } of databases) {
+  test(`${name} › a demo gets every id back, finds no duplicate, and drops its table`, async ({ start }) => {
+    const ended = await start(url, "--seconds", "0.5").ended;
+    assertEquals([ended.code, ended.errors], [0, []]);
+    assertMatch(ended.lines.at(-1) ?? "", /^[1-9]\d* ids from 4 processes, 0 duplicates$/);
+    assertMatch(ended.lines.at(-3) ?? "", /^ids from 1 to [\d,]+, 0 missing$/);
+    await assertDropped(url, tableOf(ended));
+  });
+
+  test(`${name} › an id that a demo is given twice is named, and fails it`, async ({ start, folder }) => {
+    const args = ["--server", name, "--plant-duplicate", "--seconds", "0.5"];
+    const { code, lines } = await start(...args).ended;
+    assertEquals(code, 1);
+    assertMatch(lines.at(-1) ?? "", /^\d+ ids from 4 processes, 1 duplicate: \d+$/);
+    assertEquals(await readdir(folder), []);
+  });
+
+  test(`${name} › an interrupted demo drops its table`, async ({ start }) => {
+    const demo = start(url, "--seconds", "600");
+    const table = await demo.drawing();
+    process.kill(-demo.pid, "SIGINT");
+    const { code, errors } = await demo.ended;
+    assertEquals([code, errors], [130, ["demo: interrupted"]]);
+    await assertDropped(url, table);
+  });
+}
+
+test("a demo that is told to end leaves no process", async ({ start, folder }) => {
+  const file = `${folder}/test.db`;
+  const demo = start(`sqlite:${file}`, "--seconds", "600");
+  await demo.drawing();
+  assert(!isFree(file));
+  process.kill(demo.pid, "SIGTERM");
+  assertEquals((await demo.ended).code, 130);
+  assert(isFree(file));
+});
+
+test("a demo that is told to end leaves no file", async ({ start, folder }) => {
+  const demo = start("--seconds", "600");
+  await demo.drawing();
+  process.kill(demo.pid, "SIGTERM");
+  assertEquals((await demo.ended).code, 130);
+  assertEquals(await readdir(folder), []);
+});
+
+test("a demo that is killed leaves no process", async ({ start, folder }) => {
+  const file = `${folder}/test.db`;
+  const demo = start(`sqlite:${file}`, "--seconds", "600");
+  await demo.drawing();
+  process.kill(demo.pid, "SIGKILL");
+  await demo.ended;
+  await until(() => isFree(file) || undefined, { what: "the processes to end" });
+});
+
+test("a process that fails is named, and ends the demo", async ({ start, folder }) => {
+  const url = `sqlite:${folder}/test.db`;
+  const demo = start(url, "--seconds", "600");
+  const table = Identifier.parse(await demo.drawing(), "rangeTable");
+  const database = await connect(url);
+  const call = { name: "test", deadline: database.deadline({}) };
+  await database.query(sql`drop table ${table}`, call);
+  await database.close();
+  const { code, errors } = await demo.ended;
+  assertEquals([code, errors.length], [1, 1]);
+  assertMatch(errors[0] ?? "", /^demo: process [1-4] ended with code 1: Cannot run range\.reserve/);
+});
+
+/** The settings of a worker, on a file whose table exists. */
+async function settingsOn(file: string): Promise<WorkerSettings> {
+  const url = `sqlite:${file}`;
+  const store = await openStore(url, { initSchema: true });
+  await store.close();
+  const settings = { rangeTable: "cosid_range", key: "a", sizes: [1], callers: 1 };
+  return { url, ...settings, plantDuplicate: false };
+}
+
+test("a process that is killed is named", async ({ folder }) => {
+  const settings = await settingsOn(`${folder}/test.db`);
+  const worker = new Worker(3, { settings, ids: new IdSet() });
+  await worker.ready;
+  worker.go();
+  process.kill(worker.pid ?? 0, "SIGKILL");
+  await assertRejects(() => worker.done, Error, "process 3 was ended by SIGKILL");
+  await worker.end();
+});
+
+test("a process that waits for the others ends when the demo is killed", async ({ folder }) => {
+  const file = `${folder}/test.db`;
+  const program = `
+    import process from "node:process";
+    import { IdSet } from ${JSON.stringify(new URL("../../bench/demo_ids.ts", import.meta.url))};
+    import { Worker } from ${
+    JSON.stringify(new URL("../../bench/demo_workers.ts", import.meta.url))
+  };
+    const settings = ${JSON.stringify(await settingsOn(file))};
+    await new Worker(1, { settings, ids: new IdSet() }).ready;
+    process.kill(process.pid, "SIGKILL");
+  `;
+  await assertRejects(() => run([process.execPath, "eval", program]));
+  await until(() => isFree(file) || undefined, { what: "the process to end" });
+});
+
+test("arguments that are not allowed are refused in one line", async ({ start }) => {
+  const refused: readonly (readonly [string, ...string[]])[] = [
+    ["--fast", "--fast"],
+    ["--seconds", "--seconds"],
+    ["--seconds", "--seconds", "0"],
+    ["--seconds", "--seconds", "soon"],
+    ["--server", "--server", "oracle"],
+    ["--server", "--server", "sqlite", "sqlite:file"],
+    ["scheme", "mysql://user:secret@localhost/shop"],
+    ["one URL", "sqlite:a", "sqlite:b"],
+    ["inside one process", "sqlite::memory:"],
+    ["inside one process", "pglite:folder"],
+  ];
+  for (const [word, ...args] of refused) {
+    const { code, lines, errors } = await start(...args).ended;
+    assertEquals([code, lines, errors.length], [2, [], 1], args.join(" "));
+    assertMatch(errors[0] ?? "", /^demo: /);
+    assertStringIncludes(errors[0] ?? "", word);
+    assert(!errors[0]?.includes("secret"));
+  }
+});
+
+test("a database that cannot be reached or refuses fails the demo in one line", async ({ start }) => {
+  const refusing = createServer((socket) => {
+    const fields = 'SFATAL\0VFATAL\0C28P01\0Mpassword authentication failed for user "marcus"\0\0';
+    const reply = Buffer.alloc(5 + fields.length);
+    reply.write("E");
+    reply.writeUInt32BE(4 + fields.length, 1);
+    reply.write(fields, 5);
+    socket.once("data", () => socket.end(reply)).on("error", () => {});
+  });
+  await new Promise<void>((resolve) => refusing.listen(0, "127.0.0.1", resolve));
+  const address = refusing.address();
+  assert(typeof address === "object" && address !== null);
+  const urlAt = (port: number) => `postgres://marcus:secret@127.0.0.1:${port}/shop`;
+  try {
+    const refused = await start(urlAt(address.port)).ended;
+    assertEquals([refused.code, refused.lines, refused.errors.length], [1, [], 1]);
+    assertStringIncludes(refused.errors[0] ?? "", "28P01");
+    const unreachable = await start(urlAt(1)).ended;
+    assertEquals([unreachable.code, unreachable.lines, unreachable.errors.length], [1, [], 1]);
+    assertStringIncludes(unreachable.errors[0] ?? "", "ECONNREFUSED");
+    const absent = await start("sqlite:/no/such/folder/file").ended;
+    assertEquals([absent.code, absent.lines, absent.errors.length], [1, [], 1]);
+    for (const { errors } of [refused, unreachable]) assert(!/marcus|secret/.test(errors.join()));
+  } finally {
+    refusing.close();
+  }
+});
+
+test("the help names every option", async ({ start }) => {
+  const { code, lines } = await start("--help").ended;
+  assertEquals(code, 0);
+  for (const option of ["URL", "--server", "--seconds", "--plant-duplicate", "--help"]) {
+    assertStringIncludes(lines.join("\n"), option);
+  }
+});
