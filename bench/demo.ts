@@ -19,7 +19,7 @@ import { IdSet } from "./demo_ids.ts";
 import { type Drawn, grouped, reportLines } from "./demo_report.ts";
 import { Worker } from "./demo_workers.ts";
 import { startProgress } from "./progress.ts";
-import { connect, familyOf, openTarget, serverNames } from "./target.ts";
+import { familyOf, onDatabase, openTarget, serverNames } from "./target.ts";
 
 const processes = 4;
 const callers = 4;
@@ -157,12 +157,13 @@ async function demoOn(url: string, options: RunOptions): Promise<number> {
     for (const warning of store.warnings) console.log(`warning: ${warning}`);
     const drawn = await draw({ url, rangeTable }, options);
     const state = await store.ranges.read(key, { signal: interrupted });
+    await store.close();
     console.log();
     for (const line of reportLines(drawn, state?.nextValue ?? 1n)) console.log(line);
     return drawn.ids.duplicates.length === 0 ? 0 : 1;
   } finally {
-    await store?.close();
-    // Whoever interrupts does not wait for a database that does not answer.
+    // Not awaited: a server that does not answer any more would hold up what follows.
+    store?.close().catch(() => {});
     const timeoutMs = interrupted.aborted ? 600 : 5_000;
     await drop(rangeTable, { url, timeoutMs }).catch((error) => {
       if (store === undefined) return;
@@ -175,14 +176,11 @@ async function drop(
   rangeTable: string,
   { url, timeoutMs }: { url: string; timeoutMs: number },
 ): Promise<void> {
-  const database = await connect(url);
-  try {
+  await onDatabase(url, async (database) => {
     const table = Identifier.parse(rangeTable, "rangeTable");
     const deadline = database.deadline({ timeoutMs });
     await database.query(sql`drop table if exists ${table}`, { name: "drop", deadline });
-  } finally {
-    await database.close();
-  }
+  });
 }
 
 async function draw(

@@ -96,12 +96,24 @@ export function familyOf(url: string): TargetFamily {
 }
 
 /**
- * Connects to a database for statements that the library does not have. They end within five
- * seconds, and fail with the library's errors.
+ * Does something on a connection of its own that the library has no call for. Statements end within
+ * five seconds, and fail with the library's errors.
  */
-export async function connect(url: string): Promise<Database> {
+export async function onDatabase<T>(
+  url: string,
+  work: (database: Database, client: Client) => Promise<T>,
+): Promise<T> {
   const { client, dialect } = await clientOf(url);
-  return new Database(client, { dialect, runtime: systemRuntime, timeoutMs });
+  const database = new Database(client, { dialect, runtime: systemRuntime, timeoutMs });
+  try {
+    const result = await work(database, client);
+    await database.close();
+    return result;
+  } catch (error) {
+    // Not awaited: a server that never answers would hold up the error.
+    database.close().catch(() => {});
+    throw error;
+  }
 }
 
 async function startTarget(name: string, { durable, signal }: Where): Promise<Target> {
@@ -139,15 +151,11 @@ function startedProduct({ url, version }: RunningServer): string {
 }
 
 async function productOf(url: string, signal?: AbortSignal): Promise<string> {
-  const { client, dialect } = await clientOf(url);
-  const database = new Database(client, { dialect, runtime: systemRuntime, timeoutMs });
-  try {
+  return await onDatabase(url, async (database, client) => {
     const call = { name: "open.server", deadline: database.deadline({ signal }) };
     const { product, version } = await database.run(() => client.server(call), call);
     return `${product} ${version}`;
-  } finally {
-    await database.close();
-  }
+  });
 }
 
 async function clientOf(url: string): Promise<{ client: Client; dialect: Dialect }> {

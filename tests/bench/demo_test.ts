@@ -15,8 +15,8 @@ import { fileURLToPath } from "node:url";
 import { IdSet } from "../../bench/demo_ids.ts";
 import type { WorkerSettings } from "../../bench/demo_pipe.ts";
 import { Worker } from "../../bench/demo_workers.ts";
-import { connect } from "../../bench/target.ts";
-import { Identifier, openStore, sql, StoreError } from "../../mod.ts";
+import { onDatabase } from "../../bench/target.ts";
+import { Identifier, openStore, sql, type Statement, StoreError } from "../../mod.ts";
 import { askedServers } from "../servers/asked.ts";
 import { run } from "../servers/process.ts";
 import { removeFolder, temporaryFolder } from "../servers/temporary.ts";
@@ -100,13 +100,16 @@ function tableOf({ lines }: Ended): string {
   return /^table (\w+)/m.exec(lines.join("\n"))?.[1] ?? "";
 }
 
+async function execute(url: string, statement: Statement): Promise<void> {
+  await onDatabase(url, async (database) => {
+    await database.query(statement, { name: "test", deadline: database.deadline({}) });
+  });
+}
+
 async function assertDropped(url: string, table: string): Promise<void> {
-  const database = await connect(url);
-  const call = { name: "test", deadline: database.deadline({}) };
   const select = sql`select count(*) from ${Identifier.parse(table, "rangeTable")}`;
-  const error = await assertRejects(() => database.query(select, call), StoreError);
+  const error = await assertRejects(() => execute(url, select), StoreError);
   assertEquals(error.kind, "missingTable");
-  await database.close();
 }
 
 /** Whether no process has a file open: only then can it leave write-ahead logging. */
@@ -181,10 +184,7 @@ test("a process that fails is named, and ends the demo", async ({ start, folder 
   const url = `sqlite:${folder}/test.db`;
   const demo = start(url, "--seconds", "600");
   const table = Identifier.parse(await demo.drawing(), "rangeTable");
-  const database = await connect(url);
-  const call = { name: "test", deadline: database.deadline({}) };
-  await database.query(sql`drop table ${table}`, call);
-  await database.close();
+  await execute(url, sql`drop table ${table}`);
   const { code, errors } = await demo.ended;
   assertEquals([code, errors.length], [1, 1]);
   assertMatch(errors[0] ?? "", /^demo: process [1-4] ended with code 1: Cannot run range\.reserve/);
