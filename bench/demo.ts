@@ -187,6 +187,7 @@ async function draw(
   { url, rangeTable }: { url: string; rangeTable: string },
   { seconds, plantDuplicate, interrupted }: RunOptions,
 ): Promise<Drawn> {
+  interrupted.throwIfAborted();
   const ids = new IdSet();
   const settings = { url, rangeTable, key, sizes, callers };
   const workers = Array.from({ length: processes }, (_, index) =>
@@ -197,7 +198,6 @@ async function draw(
   const interruption = new Promise<never>((_, reject) => {
     interrupted.addEventListener("abort", () => reject(interrupted.reason));
   });
-  interrupted.throwIfAborted();
   try {
     await Promise.race([Promise.all(workers.map(({ ready }) => ready)), interruption]);
     const done = Promise.all(workers.map(({ done }) => done));
