@@ -1,20 +1,24 @@
 /**
- * Runs every test on every database that this machine can start: `deno task test [arguments of
- * deno test]`. `TEST_DATABASES=sqlite,postgresql-15` names those that must run, and no others do.
+ * Runs every test on every database that this machine can start, and the npm package in every
+ * runtime that it can obtain: `deno task test [arguments of deno test]`.
+ * `TEST_DATABASES=sqlite,postgresql-15` names the databases that must run, and no others do;
+ * `TEST_RUNTIMES="node 20,bun 1.4"` names the runtimes. Who asks for PostgreSQL and names no runtime
+ * asks for all of them.
  *
- * It fails if a test failed, was ignored, or none ran; and if a database that was asked for is
- * unknown, could not start, or had no case while no filter was given. Its last line says how many
- * cases passed and failed. The databases end with it, whatever ends it.
+ * It fails if a test failed, was ignored, or none ran; and if a database or runtime that was asked
+ * for is unknown, could not start, or had no case while no filter was given. Its last line says how
+ * many cases passed and failed. The databases end with it, whatever ends it.
  *
  * @module
  */
 import { fileURLToPath } from "node:url";
+import { askedRuntimesVariable, type RuntimeAddress, runtimes } from "./runtimes/mod.ts";
 import { askedServersVariable } from "./servers/asked.ts";
 import { type RunningServer, servers, type TestServer } from "./servers/mod.ts";
 import { other, type Outcome, readReport, tally } from "./servers/report.ts";
 import { printTable } from "./table.ts";
 
-/** A database that does not run, and why. */
+/** A database or runtime that does not run, and why. */
 interface Absent {
   readonly name: string;
   readonly reason: string;
@@ -35,47 +39,91 @@ if (import.meta.main) {
   Deno.exit(interruption.signal.aborted ? 130 : failed ? 1 : 0);
 }
 
+/** What was named in the environment, and what that leaves out. */
+interface Choice<T> {
+  readonly chosen: readonly T[];
+  readonly absent: readonly Absent[];
+  /** Whether there was a choice. */
+  readonly asked: boolean;
+}
+
+/** Chooses what the variable of the environment names, or else everything. */
+function choose<T extends { readonly name: string }>(
+  variable: string,
+  all: readonly T[],
+): Choice<T> {
+  const names = Deno.env.get(variable)?.split(",").map((name) => name.trim())
+    .filter((name) => name !== "");
+  if (!names?.length) return { chosen: all, absent: [], asked: false };
+  const chosen = all.filter(({ name }) => names.includes(name));
+  const unknown = names.filter((name) => !all.some((one) => one.name === name));
+  const known = all.map(({ name }) => name).join(", ");
+  return {
+    chosen,
+    absent: [
+      ...unknown.map((name) => ({ name, reason: `unknown: there are ${known}`, asked: true })),
+      ...all.filter((one) => !chosen.includes(one))
+        .map(({ name }) => ({ name, reason: `not in ${variable}`, asked: false })),
+    ],
+    asked: true,
+  };
+}
+
 /** Resolves with whether the run failed. */
 async function runAll(args: readonly string[], interrupted: AbortSignal): Promise<boolean> {
-  const asked = Deno.env.get("TEST_DATABASES")?.split(",").map((name) => name.trim())
-    .filter((name) => name !== "");
-  const wanted = asked?.length ? asked : undefined;
-  const unknown = (wanted ?? []).filter((name) => !servers.some((server) => server.name === name));
-  const absent: Absent[] = unknown.map((name) => ({
-    name,
-    reason: `unknown: there are ${servers.map((server) => server.name).join(", ")}`,
-    asked: true,
-  }));
-  const chosen = servers.filter(({ name }) => wanted?.includes(name) ?? true);
-  for (const { name } of servers.filter((server) => !chosen.includes(server))) {
-    absent.push({ name, reason: "not in TEST_DATABASES", asked: false });
-  }
-
+  const database = choose("TEST_DATABASES", servers);
+  const runtime = choose("TEST_RUNTIMES", runtimes);
+  const absent = [...database.absent, ...runtime.absent];
   const running: RunningServer[] = [];
+  const obtained: RuntimeAddress[] = [];
+  const asked = new Set([
+    ...(database.asked ? database.chosen : []),
+    ...(runtime.asked || asksForPostgresql(database) ? runtime.chosen : []),
+  ].map(({ name }) => name));
   let result: TestResult = { outcomes: [], code: 1 };
   try {
-    if (unknown.length === 0) {
-      const started = await Promise.all(chosen.map((server) => start(server)));
-      for (const one of started) {
-        if ("reason" in one) absent.push({ ...one, asked: wanted !== undefined });
-        else running.push(one);
+    if (!absent.some(({ asked }) => asked)) {
+      const [started, fetched] = await Promise.all([
+        Promise.all(database.chosen.map((server) => attempt(server.name, () => start(server)))),
+        Promise.all(runtime.chosen.map(({ name, obtain }) => attempt(name, obtain))),
+      ]);
+      running.push(...started.flatMap(({ value }) => value ?? []));
+      obtained.push(...fetched.flatMap(({ value }) => value ?? []));
+      for (const { name, reason } of [...started, ...fetched]) {
+        if (reason !== undefined) absent.push({ name, reason, asked: asked.has(name) });
       }
-      if (!interrupted.aborted) result = await test(args, { running, interrupted });
+      if (!interrupted.aborted) result = await test(args, { running, obtained, interrupted });
     }
   } finally {
     await Promise.all(running.map((server) => server.stop()));
   }
-  return print({ ...result, running, absent, wanted, narrowed: args.some(narrows) });
+  const present = [...running, ...obtained];
+  return print({ ...result, present, absent, asked, narrowed: args.some(narrows) });
 }
 
-async function start(server: TestServer): Promise<RunningServer | Omit<Absent, "asked">> {
-  const { name } = server;
+function asksForPostgresql({ asked, chosen }: Choice<TestServer>): boolean {
+  return asked && chosen.some(({ name }) => name.startsWith("postgresql-"));
+}
+
+/** What came of an attempt to have something: it, or why not. */
+interface Attempt<T> {
+  readonly name: string;
+  readonly value?: T;
+  readonly reason?: string;
+}
+
+async function attempt<T>(name: string, work: () => Promise<T>): Promise<Attempt<T>> {
   try {
-    const reason = await server.unavailable();
-    return reason === undefined ? await server.start() : { name, reason };
+    return { name, value: await work() };
   } catch (error) {
     return { name, reason: error instanceof Error ? error.message : String(error) };
   }
+}
+
+async function start(server: TestServer): Promise<RunningServer> {
+  const reason = await server.unavailable();
+  if (reason !== undefined) throw new Error(reason);
+  return await server.start();
 }
 
 interface TestResult {
@@ -86,12 +134,13 @@ interface TestResult {
 
 interface TestOptions {
   readonly running: readonly RunningServer[];
+  readonly obtained: readonly RuntimeAddress[];
   readonly interrupted: AbortSignal;
 }
 
 async function test(
   args: readonly string[],
-  { running, interrupted }: TestOptions,
+  { running, obtained, interrupted }: TestOptions,
 ): Promise<TestResult> {
   const report = await Deno.makeTempFile({ prefix: "fencepost-report-", suffix: ".xml" });
   try {
@@ -99,7 +148,10 @@ async function test(
     const child = new Deno.Command(Deno.execPath(), {
       args: ["test", "-A", `--junit-path=${report}`, ...args],
       cwd: fileURLToPath(new URL("..", import.meta.url)),
-      env: { [askedServersVariable]: JSON.stringify(addresses) },
+      env: {
+        [askedServersVariable]: JSON.stringify(addresses),
+        [askedRuntimesVariable]: JSON.stringify(obtained),
+      },
     }).spawn();
     const end = () => child.kill("SIGTERM");
     interrupted.addEventListener("abort", end);
@@ -117,18 +169,20 @@ function narrows(arg: string): boolean {
 }
 
 interface Summary extends TestResult {
-  readonly running: readonly RunningServer[];
+  /** The databases and runtimes that the tests had. */
+  readonly present: readonly { readonly name: string; readonly version: string }[];
   readonly absent: readonly Absent[];
-  readonly wanted: readonly string[] | undefined;
+  /** The names of those that were asked for. */
+  readonly asked: ReadonlySet<string>;
   readonly narrowed: boolean;
 }
 
 /** Returns whether the run failed. */
-function print({ outcomes, code, running, absent, wanted, narrowed }: Summary): boolean {
-  const tallies = tally(outcomes, running.map(({ name }) => name));
-  const rows = [["database", "version", "passed", "failed"]];
-  for (const [name, { passed, failed }] of tallies) {
-    const version = running.find((server) => server.name === name)?.version ?? "";
+function print({ outcomes, code, present, absent, asked, narrowed }: Summary): boolean {
+  const tallies = tally(outcomes, present.map(({ name }) => name));
+  const rows = [["database or runtime", "version", "passed", "failed"]];
+  for (const { name, version } of [...present, { name: other, version: "" }]) {
+    const { passed = 0, failed = 0 } = tallies.get(name) ?? {};
     rows.push([name, version, String(passed), String(failed)]);
   }
   console.log();
@@ -143,8 +197,8 @@ function print({ outcomes, code, running, absent, wanted, narrowed }: Summary): 
     if (result === "ignored") problems.push(`ignored: ${name}`);
   }
   for (const [name, tally] of tallies) {
-    const empty = name !== other && tally.passed + tally.failed === 0;
-    if (empty && wanted !== undefined && !narrowed) problems.push(`${name} has no case`);
+    const empty = tally.passed + tally.failed === 0;
+    if (empty && asked.has(name) && !narrowed) problems.push(`${name} has no case`);
   }
   if (passed + failed === 0) problems.push("no test ran");
   else if (code !== 0 && failed === 0) problems.push(`deno test ended with ${code}`);

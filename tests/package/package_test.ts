@@ -11,13 +11,15 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import ts from "typescript";
 import { pack } from "./pack.ts";
-import { unpackTarball, withTemporaryFolder } from "./tarball.ts";
+import { type Files, unpackTarball, withTemporaryFolder, writeTarball } from "./tarball.ts";
 
-/** Gives a folder in which the package is installed, and no driver. */
+let packed: Promise<Files> | undefined;
+
+/** Gives a folder in which the package is installed, and no driver. It is packed once. */
 async function withPackage(work: (folder: string) => Promise<void>): Promise<void> {
   await withTemporaryFolder(async (folder) => {
     const tarball = join(folder, "package.tgz");
-    await pack(tarball);
+    await writeTarball(tarball, await (packed ??= pack(tarball)));
     await unpackTarball(tarball, join(folder, "node_modules/@fencepost/store"));
     await work(folder);
   });

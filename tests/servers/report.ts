@@ -1,5 +1,5 @@
 /**
- * Reads what `deno test` reports, and counts for each database what passed on it.
+ * Reads what `deno test` reports, and counts for each database and runtime what passed there.
  *
  * @module
  */
@@ -10,7 +10,7 @@ export interface Outcome {
   readonly result: "passed" | "failed" | "ignored";
 }
 
-/** How many cases of a database passed and failed. */
+/** How many cases passed and failed. */
 export interface Tally {
   passed: number;
   failed: number;
@@ -41,26 +41,30 @@ export function readReport(xml: string): Outcome[] {
   }).map(({ name, result }) => ({ name, result }));
 }
 
-/** Counts the cases per database; those that are about none are under `other`. */
+/**
+ * Counts the cases per database or runtime: one that is about a database in a runtime under the
+ * runtime, one that is about none under `other`.
+ */
 export function tally(
   outcomes: readonly Outcome[],
-  databases: readonly string[],
+  names: readonly string[],
 ): Map<string, Tally> {
-  const tallies = new Map([...databases, other].map((name) => [name, { passed: 0, failed: 0 }]));
+  const tallies = new Map([...names, other].map((name) => [name, { passed: 0, failed: 0 }]));
   for (const { name, result } of outcomes) {
-    const database = databases.find((database) => isAbout(name, database)) ?? other;
-    const counts = tallies.get(database);
+    const about = subjectsOf(name);
+    const counts = tallies.get(about.findLast((one) => names.includes(one)) ?? other);
     if (counts !== undefined && result !== "ignored") counts[result]++;
   }
   return tallies;
 }
 
-/** The name under which cases are counted that are about no database. */
+/** The name under which cases are counted that are about nothing that has a name. */
 export const other = "other";
 
-function isAbout(name: string, database: string): boolean {
-  if (!name.startsWith(`${database} `)) return false;
-  return /^(?:\([^)]*\) )?› /.test(name.slice(database.length + 1));
+/** What a case is about: "postgresql-15 (pg, node 20) › a rule" is about three things. */
+function subjectsOf(name: string): string[] {
+  const [, subject = "", through = ""] = /^([^›(]+?)(?: \(([^)]*)\))? › /.exec(name) ?? [];
+  return [subject, ...through.split(", ")];
 }
 
 function unescape(text: string): string {

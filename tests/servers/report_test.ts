@@ -6,7 +6,7 @@ const report = `<?xml version="1.0" encoding="UTF-8"?>
   <testsuite name="./a_test.ts" tests="6" disabled="2" errors="0" failures="1">
     <testcase name="sqlite › a rule" classname="./a_test.ts" time="0.005" line="2" col="1">
     </testcase>
-    <testcase name="pg-15 (pg) › a &quot;rule&quot;" classname="./a_test.ts" time="0.001">
+    <testcase name="pg-15 (js) › a &quot;rule&quot;" classname="./a_test.ts" time="0.001">
       <failure message="Uncaught Error: &lt;skipped/&gt;">Error: &lt;skipped/&gt;</failure>
     </testcase>
     <testcase name="ignored" classname="./a_test.ts" time="0.000" line="11" col="11">
@@ -32,7 +32,7 @@ const report = `<?xml version="1.0" encoding="UTF-8"?>
 Deno.test("a report has every case that ran or was ignored, and groups by their steps", () => {
   assertEquals(readReport(report), [
     { name: "sqlite › a rule", result: "passed" },
-    { name: 'pg-15 (pg) › a "rule"', result: "failed" },
+    { name: 'pg-15 (js) › a "rule"', result: "failed" },
     { name: "ignored", result: "ignored" },
     { name: "broken", result: "failed" },
     { name: "group > one", result: "passed" },
@@ -50,5 +50,23 @@ Deno.test("a case counts for the database that its name begins with", () => {
       ["pg", { passed: 0, failed: 0 }],
       ["other", { passed: 2, failed: 1 }],
     ],
+  );
+});
+
+Deno.test("a case in a runtime counts for the runtime, whatever the database", () => {
+  const names = [
+    "pg-15 (pg, bun 1.4) › a rule",
+    "sqlite (bun 1.4) › a rule",
+    "bun 1.4 › a rule › of two (node 20)",
+    "pg-15 (pg, node 20) › a rule",
+    "pg-15 (pg) › a rule",
+    "a rule (bun 1.4)",
+  ];
+  const outcomes = names.map((name) => ({ name, result: "passed" as const }));
+  assertEquals(
+    [...tally(outcomes, ["node 20", "bun 1.4", "pg-15"])].map((
+      [name, { passed }],
+    ) => [name, passed]),
+    [["node 20", 1], ["bun 1.4", 3], ["pg-15", 1], ["other", 1]],
   );
 });
