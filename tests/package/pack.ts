@@ -73,10 +73,12 @@ function complete(files: Files): Files {
 function movedExports(exports: Manifest["exports"]): Manifest["exports"] {
   const target = (path: string) => `./${moved(posix.normalize(path))}`;
   return Object.fromEntries(
-    Object.entries(exports).map(([entry, { types, import: code }]) => [
-      entry,
-      { types: target(types), import: target(code), default: target(code) },
-    ]),
+    Object.entries(exports).map(([entry, { types, import: code }]) => {
+      if (!types) {
+        throw new Error(`Cannot pack ${entry}: its types cannot be told without inference`);
+      }
+      return [entry, { types: target(types), import: target(code), default: target(code) }];
+    }),
   );
 }
 
