@@ -56,7 +56,7 @@ for (const runtime of asked) {
         const folder = await installations.withDrivers(runtime);
         await withDatabase(url, async (own) => {
           const command = [runtime.executable, join(folder, `${program}.mjs`), own];
-          assertEquals(await run(command), "1 to 1001\n");
+          assertEquals(await run(command, { timeoutMs: 60_000 }), "1 to 1001\n");
         });
       });
     }

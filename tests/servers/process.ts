@@ -91,11 +91,21 @@ export function startProcess(
   };
 }
 
+/** Where a command runs, and for how many milliseconds at most: for ever unless given. */
+export interface RunOptions {
+  readonly cwd?: string;
+  readonly timeoutMs?: number;
+}
+
 /** Runs a command to its end, and resolves with its output. */
-export function run(command: readonly string[], options: { cwd?: string } = {}): Promise<string> {
+export function run(command: readonly string[], options: RunOptions = {}): Promise<string> {
+  const { cwd, timeoutMs: timeout } = options;
   const [file = "", ...args] = command;
   return new Promise((resolve, reject) => {
-    execFile(file, args, { cwd: options.cwd, encoding: "utf8" }, (error, stdout, stderr) => {
+    execFile(file, args, { cwd, timeout, encoding: "utf8" }, (error, stdout, stderr) => {
+      if (error?.killed) {
+        return reject(new Error(`Cannot wait for ${command.join(" ")}: ${timeout} ms are over`));
+      }
       if (error === null) return resolve(stdout);
       reject(new Error(`Cannot run ${command.join(" ")}: ${stderr.trim() || error.message}`));
     });

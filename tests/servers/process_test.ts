@@ -39,3 +39,9 @@ Deno.test("a server does not outlive the process that started it, even if that i
   const removed = async () => !(await isThere(folder)) || undefined;
   await until(removed, { what: "the folder to go, which the shell removes after the server" });
 });
+
+Deno.test("a command that takes too long is ended, and is an error that says so", async () => {
+  assertEquals(await run(["echo", "in time"], { timeoutMs: 60_000 }), "in time\n");
+  const waiting = run(["sleep", "60"], { timeoutMs: 100 });
+  await assertRejects(() => waiting, Error, "Cannot wait for sleep 60: 100 ms are over");
+});
