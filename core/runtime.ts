@@ -96,7 +96,6 @@ export class Deadline {
   readonly runtime: Runtime;
   /** What the call waits for, as the error to reject with if its time runs out meanwhile. */
   blockedBy: FencepostError | undefined;
-  #listeners: (() => void)[] = [];
 
   /**
    * Starts the time of a call.
@@ -144,15 +143,10 @@ export class Deadline {
    * Calls back once when it is over.
    *
    * @param listener What to call.
-   * @returns A function that takes the listener back.
+   * @returns What is waiting, to be ended when it waits no longer.
    */
-  onOver(listener: () => void): () => void {
-    if (this.#listeners.push(listener) === 1) {
-      alarmOf(this.runtime).add(this);
-      this.signal?.addEventListener("abort", this.expire);
-    }
-    if (this.signal?.aborted) this.expire();
-    return () => this.#remove(listener);
+  onOver(listener: () => void): Waiter {
+    return new Waiter(this, listener);
   }
 
   /**
@@ -161,12 +155,12 @@ export class Deadline {
    * @param name The name of the statement that is under way.
    * @param promise Its result.
    */
-  race<T>(name: string, promise: Promise<T>): Promise<T> {
+  race<T>(name: string, promise: PromiseLike<T>): Promise<T> {
     return new Promise((resolve, reject) => {
-      const remove = this.onOver(() => reject(this.error(name, "unknown")));
+      const waiter = this.onOver(() => reject(this.error(name, "unknown")));
       promise.then(
-        (value) => (remove(), resolve(value)),
-        (error) => (remove(), reject(error)),
+        (value) => (waiter.end(), resolve(value)),
+        (error) => (waiter.end(), reject(error)),
       );
     });
   }
@@ -182,40 +176,59 @@ export class Deadline {
     await new Promise<void>((resolve) => {
       const done = () => {
         timer.cancel();
-        remove();
+        waiter?.end();
         resolve();
       };
       const timer = this.runtime.setTimer(done, ms);
-      const remove = this.onOver(done);
+      const waiter = this.onOver(done);
     });
     this.check(name);
   }
+}
 
-  /** Tells everyone who waits for it that it is over. */
-  readonly expire = (): void => {
-    const listeners = this.#listeners;
-    this.#listeners = [];
-    this.#rest();
-    for (const listener of listeners) listener();
-  };
+/** What waits for a deadline. */
+export class Waiter {
+  /** The deadline. */
+  readonly deadline: Deadline;
+  readonly #listener: () => void;
+  readonly #alarm: Alarm;
+  /** Its place in the alarm; -1 when it waits no longer. */
+  place = -1;
 
-  #remove(listener: () => void): void {
-    const index = this.#listeners.indexOf(listener);
-    if (index < 0) return;
-    this.#listeners.splice(index, 1);
-    if (this.#listeners.length === 0) this.#rest();
+  /** Used by the deadline. */
+  constructor(deadline: Deadline, listener: () => void) {
+    this.deadline = deadline;
+    this.#listener = listener;
+    this.#alarm = alarmOf(deadline.runtime);
+    this.#alarm.add(this);
+    deadline.signal?.addEventListener("abort", this);
+    if (deadline.signal?.aborted) this.handleEvent();
   }
 
-  #rest(): void {
-    alarmOf(this.runtime).remove(this);
-    this.signal?.removeEventListener("abort", this.expire);
+  /** Waits no longer; does nothing the second time. */
+  end(): void {
+    if (this.place < 0) return;
+    this.#alarm.remove(this);
+    this.deadline.signal?.removeEventListener("abort", this);
+  }
+
+  /** The deadline is over: its signal was aborted, or the alarm rang. */
+  handleEvent(): void {
+    if (this.place < 0) return;
+    this.end();
+    this.#listener();
   }
 }
 
 /** The one timer of a runtime's deadlines. */
 class Alarm {
   readonly #runtime: Runtime;
-  readonly #waiting = new Set<Deadline>();
+  /**
+   * Those who wait, in any order. An array whose last element fills a gap: what a Set or Map leaves
+   * behind when it grows anew keeps alive what it held until a full collection, and with each call all
+   * that the call made.
+   */
+  readonly #waiters: Waiter[] = [];
   #timer: Timer | undefined;
   #atMs = Infinity;
 
@@ -223,15 +236,21 @@ class Alarm {
     this.#runtime = runtime;
   }
 
-  add(deadline: Deadline): void {
-    this.#waiting.add(deadline);
-    if (deadline.atMs < this.#atMs) this.#set(deadline.atMs);
-    else if (this.#waiting.size === 1) this.#timer?.ref?.();
+  add(waiter: Waiter): void {
+    waiter.place = this.#waiters.push(waiter) - 1;
+    const { atMs } = waiter.deadline;
+    if (atMs < this.#atMs) this.#set(atMs);
+    else if (waiter.place === 0) this.#timer?.ref?.();
   }
 
-  remove(deadline: Deadline): void {
-    this.#waiting.delete(deadline);
-    if (this.#waiting.size > 0 || this.#timer === undefined) return;
+  remove(waiter: Waiter): void {
+    const last = this.#waiters.pop();
+    if (last !== undefined && last !== waiter) {
+      this.#waiters[waiter.place] = last;
+      last.place = waiter.place;
+    }
+    waiter.place = -1;
+    if (this.#waiters.length > 0 || this.#timer === undefined) return;
     // Kept for the next call, but it keeps no process alive; where that is not possible it ends.
     if (this.#timer.unref) this.#timer.unref();
     else this.#clear();
@@ -253,11 +272,11 @@ class Alarm {
   readonly #ring = (): void => {
     this.#clear();
     let nextMs = Infinity;
-    for (const deadline of [...this.#waiting]) {
-      if (deadline.over) deadline.expire();
-      else nextMs = Math.min(nextMs, deadline.atMs);
+    for (const waiter of [...this.#waiters]) {
+      if (waiter.deadline.over) waiter.handleEvent();
+      else nextMs = Math.min(nextMs, waiter.deadline.atMs);
     }
-    if (nextMs < this.#atMs && this.#waiting.size > 0) this.#set(nextMs);
+    if (nextMs < this.#atMs && this.#waiters.length > 0) this.#set(nextMs);
   };
 }
 

@@ -24,16 +24,20 @@
  */
 
 import { RangeExhaustedError, TimeoutError } from "../errors.ts";
-import { Deadline, type Runtime } from "../runtime.ts";
+import { Deadline, type Runtime, type Waiter } from "../runtime.ts";
 import { maxValue } from "../sql/dialect.ts";
 import type { Range, Reservation, Take } from "./range.ts";
 
 const name = "range.reserve";
 
-interface Waiting extends Reservation {
+/** A call that waits for its group, or for the group's statement. */
+interface Waiting {
+  readonly call: Reservation;
   readonly resolve: (range: Range) => void;
   readonly reject: (error: unknown) => void;
-  /** Set when the deadline passed while it waited or while its group was under way. */
+  /** What tells that its deadline is over. */
+  waiter?: Waiter;
+  /** Whether its deadline passed meanwhile. */
   ended: boolean;
 }
 
@@ -56,29 +60,25 @@ export class GroupReserve {
   }
 
   /** Reserves for one call: at once if its key has nothing under way, else with the next group. */
-  async reserve(call: Reservation): Promise<Range> {
+  reserve(call: Reservation): Promise<Range> {
     const lane = this.#lanes.get(call.key);
-    if (lane !== undefined) return await this.#wait(lane, call);
+    if (lane !== undefined) return this.#wait(lane, call);
     const waiting: Waiting[] = [];
     this.#lanes.set(call.key, waiting);
-    try {
-      return await this.#take(call, 1);
-    } finally {
+    const range = this.#take(call, 1);
+    const goOn = () => {
       if (waiting.length === 0) this.#lanes.delete(call.key);
       else void this.#drain(call.key, waiting);
-    }
+    };
+    range.then(goOn, goOn);
+    return range;
   }
 
   #wait(lane: Waiting[], call: Reservation): Promise<Range> {
     return new Promise((resolve, reject) => {
-      const waiting: Waiting = {
-        ...call,
-        ended: false,
-        resolve: (range) => (remove(), resolve(range)),
-        reject: (error) => (remove(), reject(error)),
-      };
+      const waiting: Waiting = { call, resolve, reject, waiter: undefined, ended: false };
       lane.push(waiting);
-      const remove = call.deadline.onOver(() => {
+      waiting.waiter = call.deadline.onOver(() => {
         waiting.ended = true;
         const index = lane.indexOf(waiting);
         const sent = index < 0;
@@ -89,7 +89,9 @@ export class GroupReserve {
   }
 
   async #drain(key: string, lane: Waiting[]): Promise<void> {
-    while (lane.length > 0) {
+    for (;;) {
+      await turnOfCallers();
+      if (lane.length === 0) break;
       await this.#send(nextGroup(lane));
     }
     this.#lanes.delete(key);
@@ -98,9 +100,9 @@ export class GroupReserve {
   async #send(group: readonly Waiting[]): Promise<void> {
     const [first] = group;
     if (first === undefined) return;
-    const { key, initialOffset } = first;
-    const size = sum(group);
-    const latestMs = group.reduce((latest, { deadline }) => Math.max(latest, deadline.atMs), 0);
+    const { key, initialOffset } = first.call;
+    const size = group.reduce((total, { call }) => total + call.size, 0n);
+    const latestMs = group.reduce((latest, { call }) => Math.max(latest, call.deadline.atMs), 0);
     const timeoutMs = Math.max(1, latestMs - this.#runtime.monotonicMs());
     const deadline = new Deadline(this.#runtime, { timeoutMs });
     try {
@@ -108,38 +110,49 @@ export class GroupReserve {
       split(group, range);
     } catch (error) {
       if (error instanceof RangeExhaustedError && group.length > 1) {
-        for (const call of group) {
-          if (!call.ended) await this.#send([call]);
+        for (const waiting of group) {
+          if (!waiting.ended) await this.#send([waiting]);
         }
-      } else {
-        for (const { deadline, reject } of group) {
-          reject(error instanceof TimeoutError ? deadline.error(name, "unknown") : error);
-        }
-      }
+      } else fail(group, error);
     }
   }
 }
 
+/**
+ * Lets those who were just given their ranges go on: what they ask for next belongs to the next
+ * group. Without it every other group would be that of the one call that came first. Their promises
+ * settle in a few turns of the microtask queue, so this waits for some, and for no timer.
+ */
+async function turnOfCallers(): Promise<void> {
+  for (let turn = 0; turn < callersTurns; turn++) await undefined;
+}
+
+const callersTurns = 32;
+
 /** Takes the calls that can share the next statement from the front of a lane. */
 function nextGroup(lane: Waiting[]): Waiting[] {
-  const initialOffset = lane[0]?.initialOffset ?? 0n;
+  const initialOffset = lane[0]?.call.initialOffset ?? 0n;
   let size = 0n;
-  const rest = lane.findIndex((call) => {
+  const rest = lane.findIndex(({ call }) => {
     size += call.size;
     return call.initialOffset !== initialOffset || size > maxValue - initialOffset;
   });
   return lane.splice(0, rest < 0 ? lane.length : rest);
 }
 
-function sum(group: readonly Waiting[]): bigint {
-  return group.reduce((total, call) => total + call.size, 0n);
+function split(group: readonly Waiting[], range: Range): void {
+  let { start } = range;
+  for (const { call, waiter, resolve } of group) {
+    const end = start + call.size;
+    waiter?.end();
+    resolve({ start, end });
+    start = end;
+  }
 }
 
-function split(group: readonly Waiting[], range: Range): void {
-  let start = range.start;
-  for (const call of group) {
-    const end = start + call.size;
-    call.resolve({ start, end });
-    start = end;
+function fail(group: readonly Waiting[], error: unknown): void {
+  for (const { call, waiter, reject } of group) {
+    waiter?.end();
+    reject(error instanceof TimeoutError ? call.deadline.error(name, "unknown") : error);
   }
 }

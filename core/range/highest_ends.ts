@@ -4,34 +4,34 @@
  * A reserve that was sent after such an end was received must begin at or above it. One that does
  * not was answered from elsewhere, or the database has lost what it had committed.
  *
- * The memory is bounded: of more than 100,000 keys those used last are kept.
+ * The memory is bounded: the keys used last are kept, at least 50,000 and at most 100,000.
  *
  * @module
  */
 
-const maxKeys = 100_000;
+const maxYoung = 50_000;
 
 /** The highest end received for each key. */
 export class HighestEnds {
-  readonly #ends = new Map<string, bigint>();
+  /**
+   * The keys used last, and those used before them. When the first are too many they take the place of
+   * the second, so that no map is ever deleted from: what a map leaves behind when it is tidied up
+   * would keep alive what it held until a full collection.
+   */
+  #young = new Map<string, bigint>();
+  #old: ReadonlyMap<string, bigint> = new Map();
 
   /** The highest end received for a key; undefined if there is none. */
   get(key: string): bigint | undefined {
-    return this.#ends.get(key);
+    return this.#young.get(key) ?? this.#old.get(key);
   }
 
   /** Notes that an end was received. */
   raise(key: string, end: bigint): void {
-    const known = this.#ends.get(key);
-    // Deleting first moves the key to the end of the map's order, so that its start is the key that
-    // was used longest ago.
-    this.#ends.delete(key);
-    this.#ends.set(key, known === undefined || end > known ? end : known);
-    if (this.#ends.size > maxKeys) {
-      for (const oldest of this.#ends.keys()) {
-        this.#ends.delete(oldest);
-        break;
-      }
-    }
+    const known = this.get(key);
+    this.#young.set(key, known === undefined || end > known ? end : known);
+    if (this.#young.size < maxYoung) return;
+    this.#old = this.#young;
+    this.#young = new Map();
   }
 }

@@ -68,6 +68,8 @@ export interface ReserveOptions extends CallOptions {
  */
 export type FetchPlan = "statement" | "transaction";
 
+const noOptions: ReserveOptions = Object.freeze({});
+
 const reserveOptionNames = [...callOptionNames, "initialOffset"];
 
 const defaultOffset = 1n;
@@ -123,11 +125,20 @@ export class RangeStore {
    * @throws {InTransactionError} If it would run inside a transaction of the application's.
    * @throws {InvalidArgumentError} If an argument is not allowed; nothing was sent.
    */
-  async reserve(
+  reserve(
     key: string,
     size: number | bigint,
-    options: ReserveOptions = {},
+    options: ReserveOptions = noOptions,
   ): Promise<Range> {
+    try {
+      const reservation = this.#reservation(key, size, options);
+      return this.#groups?.reserve(reservation) ?? this.#take(reservation, 1);
+    } catch (error) {
+      return Promise.reject(error);
+    }
+  }
+
+  #reservation(key: string, size: number | bigint, options: ReserveOptions): Reservation {
     const action = "reserve range";
     checkKey(action, key);
     checkCallOptions(action, options, reserveOptionNames);
@@ -140,8 +151,7 @@ export class RangeStore {
         most: maxValue - count,
       });
     const deadline = this.#database.deadline(options);
-    const reservation = { key, size: count, initialOffset, deadline };
-    return await (this.#groups?.reserve(reservation) ?? this.#take(reservation, 1));
+    return { key, size: count, initialOffset, deadline };
   }
 
   /**
@@ -254,10 +264,8 @@ export class RangeStore {
 
   #takeByStatement(request: ReserveRequest, call: QueryOptions): Promise<bigint | undefined> {
     const { dialect } = this.#database;
-    return this.#database.retry(
-      () => dialect.reserve(this.#database.session(call), request),
-      call,
-    );
+    const session = this.#database.session(call);
+    return this.#database.retry(() => dialect.reserve(session, request), call);
   }
 
   async #takeByTransaction(

@@ -121,17 +121,21 @@ export class Database implements RetryPolicy {
 
   /** Runs something of the client's: it ends by its deadline, and fails with the library's errors. */
   run<T>(operation: () => Promise<T>, options: QueryOptions): Promise<T> {
-    const { name, deadline } = options;
     return new Promise((resolve, reject) => {
       if (this.#closed) throw new StoreClosedError();
+      const { name, deadline } = options;
       deadline.check(name);
-      const remove = deadline.onOver(() => reject(deadline.error(name, "unknown")));
+      const waiter = deadline.onOver(() => reject(deadline.error(name, "unknown")));
+      const succeed = (value: T) => {
+        waiter.end();
+        resolve(value);
+      };
       const fail = (error: unknown) => {
-        remove();
+        waiter.end();
         reject(this.#storeError(options, error));
       };
       try {
-        operation().then((value) => (remove(), resolve(value)), fail);
+        operation().then(succeed, fail);
       } catch (error) {
         fail(error);
       }

@@ -113,16 +113,22 @@ export function sql(strings: TemplateStringsArray, ...parts: SqlPart[]): Stateme
 }
 
 /** A statement as a driver takes it. */
-export interface Rendered<T> {
+export interface Rendered<T, V = Bindable> {
   /** What was made of the text, the same object for the same templates and identifiers. */
   readonly text: T;
   /** The values to bind, in order. */
-  readonly values: readonly Bindable[];
+  readonly values: V[];
 }
 
 interface Node<T> {
   readonly children: Map<object, Node<T>>;
   text?: T;
+}
+
+/** Where the values of a statement go, and what is made of them. */
+interface Values {
+  readonly bind: (value: Bindable) => unknown;
+  readonly values: unknown[];
 }
 
 /** Renders statements for one driver and remembers their texts. */
@@ -144,22 +150,28 @@ export class Renderer<T> {
     this.#make = options.make;
   }
 
-  /** Renders a statement. */
-  render(statement: Statement): Rendered<T> {
-    const values: Bindable[] = [];
-    const node = this.#find(this.#root, statement, values);
+  /** Renders a statement; its values stay as they are. */
+  render(statement: Statement): Rendered<T>;
+  /** Renders a statement; its values become what `bind` makes of them. */
+  render<V>(statement: Statement, bind: (value: Bindable) => V): Rendered<T, V>;
+  render(
+    statement: Statement,
+    bind: (value: Bindable) => unknown = (value) => value,
+  ): Rendered<T, unknown> {
+    const values: unknown[] = [];
+    const node = this.#find(this.#root, statement, { bind, values });
     node.text ??= this.#make(this.#pieces(statement, [""]));
     return { text: node.text, values };
   }
 
-  #find(node: Node<T>, statement: Statement, values: Bindable[]): Node<T> {
+  #find(node: Node<T>, statement: Statement, to: Values): Node<T> {
     let found = child(node, statement.strings);
     for (const part of statement.parts) {
-      if (part instanceof Statement) found = this.#find(found, part, values);
+      if (part instanceof Statement) found = this.#find(found, part, to);
       else if (part instanceof Identifier) found = child(found, part);
       else {
         found = child(found, boundValue);
-        values.push(part);
+        to.values.push(to.bind(part));
       }
     }
     return found;

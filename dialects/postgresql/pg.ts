@@ -263,13 +263,8 @@ export class PgClient implements Client {
   }
 
   async #send(held: Held, statement: Statement): Promise<Answer> {
-    const { text: { text, name }, values } = this.#renderer.render(statement);
-    const query: PgQuery = {
-      text,
-      values: values.map(parameterText),
-      rowMode: "array",
-      types: asText,
-    };
+    const { text: { text, name }, values } = this.#renderer.render(statement, parameterText);
+    const query: PgQuery = { text, values, rowMode: "array", types: asText };
     if (this.#prepare && values.length > 0) query.name = name;
     const answer = held.connection.query(query);
     held.pending = answer.catch(() => {});

@@ -172,13 +172,13 @@ export class PgliteClient implements Client {
     statement: Statement,
     beforeBind: () => void = () => {},
   ): Promise<QueryResult> {
-    const { text, values } = this.#renderer.render(statement);
+    const { text, values } = this.#renderer.render(statement, parameterText);
     const serialize = (value: unknown): string => {
       beforeBind();
       return String(value);
     };
     const serializers = Object.fromEntries(types.map((type) => [type, serialize]));
-    const { rows, fields, affectedRows } = await runner.query(text, values.map(parameterText), {
+    const { rows, fields, affectedRows } = await runner.query(text, values, {
       rowMode: "array",
       parsers,
       serializers,

@@ -98,9 +98,10 @@ export class PostgresJsClient implements Client {
   readonly family = "postgresql";
   readonly #sql: PostgresJsSql;
   readonly #opened: boolean;
-  readonly #prepare: boolean;
+  readonly #options: { readonly prepare: boolean };
   /** Whether the application has no types or value transform of its own. */
   readonly #plain: boolean;
+  readonly #bind: (value: Bindable) => never;
   readonly #rename: ((name: string) => string) | undefined;
   readonly #renderer = new Renderer({ quote: doubleQuoted, make: numbered });
 
@@ -118,9 +119,12 @@ export class PostgresJsClient implements Client {
     refuseUnusable(sql, options.exclusive);
     this.#sql = sql;
     this.#opened = options.opened;
-    this.#prepare = options.prepare;
+    this.#options = { prepare: options.prepare };
     const { types, transform } = sql.options;
     this.#plain = Object.keys(types).length === 0 && transform.value.from === undefined;
+    this.#bind = this.#plain
+      ? bindPlain
+      : (value) => sql.typed(parameterText(value) as never, unknownType) as never;
     const rename = transform.column.from;
     if (typeof rename === "function") this.#rename = (name) => rename(name);
   }
@@ -133,7 +137,7 @@ export class PostgresJsClient implements Client {
   /** Runs one statement on any connection of the pool. */
   async query(statement: Statement, _options: QueryOptions): Promise<QueryResult> {
     try {
-      return await this.#run(this.#sql, statement);
+      return this.#resultOf(await this.#send(this.#sql, statement));
     } catch (error) {
       throw await later(error);
     }
@@ -145,13 +149,14 @@ export class PostgresJsClient implements Client {
     let committed: { value: T } | undefined;
     try {
       await this.#sql.begin(isolation, async (transaction) => {
-        const run = (statement: Statement) => {
+        const send = (statement: Statement) => {
           // Leaving early makes the driver send a rollback, behind the statement that is under way.
           deadline.check(name);
-          return deadline.race(name, this.#run(transaction, statement));
+          return deadline.race(name, this.#send(transaction, statement));
         };
+        const run = async (statement: Statement) => this.#resultOf(await send(statement));
         const value = await runScript(script, run);
-        const { command } = await run(commitAndChain);
+        const { command } = await send(commitAndChain);
         if (command !== "COMMIT") throw new RolledBackError();
         committed = { value };
       });
@@ -170,7 +175,9 @@ export class PostgresJsClient implements Client {
         "Cannot use transaction: it must be what postgres.js gives to the callback of begin",
       );
     }
-    return { query: (statement) => this.#run(transaction, statement) };
+    return {
+      query: async (statement) => this.#resultOf(await this.#send(transaction, statement)),
+    };
   }
 
   /** Closes the pool if the library opened it. */
@@ -178,28 +185,26 @@ export class PostgresJsClient implements Client {
     if (this.#opened) await this.#sql.end({ timeout: closeTimeout });
   }
 
-  async #run(
-    runner: PostgresJsRunner,
-    statement: Statement,
-  ): Promise<QueryResult & { command: string }> {
-    const { text, values } = this.#renderer.render(statement);
-    const parameters: never[] = [];
-    for (const value of values) parameters.push(this.#parameter(runner, value) as never);
-    const query = runner.unsafe(text, parameters, { prepare: this.#prepare });
-    const result = await (this.#plain ? query.values() : query.raw());
+  #send(runner: PostgresJsRunner, statement: Statement): PromiseLike<PostgresJsResult> {
+    const { text, values } = this.#renderer.render(statement, this.#bind);
+    const query = runner.unsafe(text, values, this.#options);
+    return this.#plain ? query.values() : query.raw();
+  }
+
+  #resultOf(result: PostgresJsResult): QueryResult {
     const columns = new RenamedColumns(result.columns ?? [], this.#rename);
     const rows: Row[] = [];
     for (let index = 0; index < result.length; index++) {
       rows.push(new Row(columns, result[index] as unknown[]));
     }
-    return { rows, affected: result.count ?? 0, command: result.command };
+    return { rows, affected: result.count ?? 0 };
   }
+}
 
-  #parameter(runner: PostgresJsRunner, value: Bindable): unknown {
-    if (!this.#plain) return runner.typed(parameterText(value) as never, unknownType);
-    // As text a boolean would not do: the driver's serializer takes every text for false.
-    return typeof value === "boolean" ? value : parameterText(value);
-  }
+/** Makes of a value what the driver's own serializers take. */
+function bindPlain(value: Bindable): never {
+  // As text a boolean would not do: the driver's serializer takes every text for false.
+  return (typeof value === "boolean" ? value : parameterText(value)) as never;
 }
 
 /** Columns under the names that the application's transform gives them. */

@@ -179,13 +179,12 @@ export class NodeSqliteClient implements Client {
   }
 
   #run(statement: Statement): QueryResult {
-    const { text, values } = this.#renderer.render(statement);
+    const { text, values } = this.#renderer.render(statement, bindable);
     const { statement: prepared, names } = this.#prepare(text);
-    const bound = values.map(bindable);
     if (names.length === 0) {
-      return { rows: [], affected: Number(prepared.run(...bound).changes) };
+      return { rows: [], affected: Number(prepared.run(...values).changes) };
     }
-    const rows = prepared.all(...bound).map((row) => new Row(names, cellsOf(row, names)));
+    const rows = prepared.all(...values).map((row) => new Row(names, cellsOf(row, names)));
     return { rows, affected: rows.length };
   }
 

@@ -191,9 +191,9 @@ Deno.test("a listener is called once, and not when it was taken back", () => {
   const deadline = new Deadline(clock, { timeoutMs: 10 });
   const called: string[] = [];
   deadline.onOver(() => called.push("kept"));
-  const takeBack = deadline.onOver(() => called.push("taken back"));
-  takeBack();
-  takeBack();
+  const takenBack = deadline.onOver(() => called.push("taken back"));
+  takenBack.end();
+  takenBack.end();
   deadline.onOver(() => called.push("kept too"));
   clock.advance(100);
   clock.advance(100);

@@ -103,8 +103,8 @@ export const mutants: readonly Mutant[] = [
   {
     breaks: "a group has until the latest deadline of its calls",
     file: groupReserve,
-    find: "Math.max(latest, deadline.atMs), 0)",
-    replace: "Math.min(latest, deadline.atMs), Infinity)",
+    find: "Math.max(latest, call.deadline.atMs), 0)",
+    replace: "Math.min(latest, call.deadline.atMs), Infinity)",
   },
   {
     breaks: "a value that went backwards partly hands out nothing",
@@ -181,8 +181,14 @@ export const mutants: readonly Mutant[] = [
   {
     breaks: "a call ends by its deadline, also when the driver never settles",
     file: "core/sql/database.ts",
-    find: 'const remove = deadline.onOver(() => reject(deadline.error(name, "unknown")));',
-    replace: "const remove = () => {};",
+    find: 'const waiter = deadline.onOver(() => reject(deadline.error(name, "unknown")));',
+    replace: "const waiter = deadline.onOver(() => {});",
+  },
+  {
+    breaks: "callers who were given their ranges share the next statement",
+    file: groupReserve,
+    find: "const callersTurns = 32;",
+    replace: "const callersTurns = 0;",
   },
   {
     breaks: "a key holds no NUL",
@@ -245,13 +251,12 @@ export const mutants: readonly Mutant[] = [
     breaks: "a transaction that missed its deadline is rolled back (postgres.js)",
     file: postgresJs,
     find: "          deadline.check(name);\n          return deadline.race(",
-    replace:
-      "          return ((_: string, sent: Promise<QueryResult & { command: string }>) => sent)(",
+    replace: "          return ((_: string, sent: PromiseLike<PostgresJsResult>) => sent)(",
   },
   {
     breaks: "a commit that the server turned into a rollback is no success (postgres.js)",
     file: postgresJs,
-    find: "const { command } = await run(commitAndChain);",
+    find: "const { command } = await send(commitAndChain);",
     replace: 'const command = commitAndChain && "COMMIT";',
     tests: ["tests/drivers/postgres_transactions_test.ts"],
   },

@@ -71,6 +71,24 @@ export const groupCases: readonly TckCase[] = [
     },
   },
   {
+    name: "what callers ask for when a group has ended shares the next statement",
+    async run(context) {
+      const { ranges, client, gate, first } = await held(context);
+      const rounds = 3;
+      // As an application calls: through functions of its own.
+      const draw = async (depth: number): Promise<Range> =>
+        depth > 0 ? await draw(depth - 1) : await ranges.reserve("order", 1);
+      const calling = Array.from({ length: 5 }, async () => {
+        for (let round = 0; round < rounds; round++) await draw(8);
+      });
+      gate.open();
+      await first;
+      for (let round = 0; round < rounds; round++) await openNext(gate);
+      await Promise.all(calling);
+      checkEqual(client.names.length, 1 + rounds, "the statements");
+    },
+  },
+  {
     name: "a call without company is sent at once",
     async run(context) {
       const runtime = new ManualRuntime();
