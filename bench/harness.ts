@@ -56,8 +56,8 @@ export interface MeasureOptions {
   readonly rounds: number;
   /** Ends the measurement early; it rejects with the signal's reason. */
   readonly signal: AbortSignal;
-  /** Hears before each run how many are done, and what is next. */
-  onRun?(done: number, next: string): void;
+  /** Called before each run, with how many are done and what is next; it is not timed. */
+  beforeRun?(done: number, next: string): Promise<void>;
 }
 
 /** How many runs a measurement is made of. */
@@ -83,7 +83,7 @@ export async function measure(
       for (let turn = 0; turn < runs.length; turn++) {
         const run = runs[(round + turn) % runs.length]!;
         options.signal.throwIfAborted();
-        options.onRun?.(done++, `${callers(concurrency)}, ${title}, ${run.candidate}`);
+        await options.beforeRun?.(done++, `${callers(concurrency)}, ${title}, ${run.candidate}`);
         const sample = await runOnce(run.operation, { ...options, concurrency });
         if (round > 0) run.samples.push(sample);
       }

@@ -130,8 +130,11 @@ async function run(asked: Arguments, signal: AbortSignal): Promise<void> {
   const progress = startProgress(asked.suite, countRuns(suite.candidates, options));
   let measured;
   try {
-    const onRun = (done: number, next: string) => progress.update(done, next);
-    measured = await measure(suite.candidates, { ...options, onRun });
+    const beforeRun = async (done: number, next: string) => {
+      progress.update(done, next);
+      await suite.beforeRun();
+    };
+    measured = await measure(suite.candidates, { ...options, beforeRun });
   } finally {
     progress.end();
   }

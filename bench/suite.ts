@@ -12,6 +12,8 @@ export interface Suite extends AsyncDisposable {
   readonly candidates: readonly Candidate[];
   /** What one operation is, for the head of the table. */
   readonly operation: string;
+  /** Makes every run start alike; called before each, and not timed. */
+  beforeRun(): Promise<void>;
   /** The comparisons that matter, of those that were measured. */
   readonly comparisons: readonly Comparison[];
 }

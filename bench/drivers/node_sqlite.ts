@@ -44,6 +44,7 @@ export const nodeSqlite: BenchDriver = {
           return Promise.resolve(next);
         };
       },
+      tidy: () => Promise.resolve(),
       drop(table) {
         database.exec(`drop table if exists "${table}"`);
         return Promise.resolve();

@@ -49,6 +49,9 @@ export const nodePostgres: BenchDriver = {
           }
         };
       },
+      async tidy(table) {
+        await pool.query(`vacuum "${table}"`);
+      },
       async drop(table) {
         await pool.query(`drop table if exists "${table}"`);
       },

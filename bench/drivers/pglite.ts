@@ -38,6 +38,9 @@ export const pglite: BenchDriver = {
             return BigInt(rows[0]!.next_value);
           });
       },
+      async tidy(table) {
+        await database.exec(`vacuum "${table}"`);
+      },
       async drop(table) {
         await database.exec(`drop table if exists "${table}"`);
       },

@@ -15,6 +15,7 @@ import {
   type ReserveRequest,
   type TableSchema,
 } from "../../core/sql/dialect.ts";
+import type { QueryResult } from "../../core/sql/row.ts";
 import { doubleQuoted, type Identifier, sql, type Statement } from "../../core/sql/statement.ts";
 import type { Tables } from "../../core/sql/tables.ts";
 import { postgresqlSchema } from "../../schema/postgresql.ts";
@@ -83,11 +84,11 @@ class PostgresqlDialect extends Dialect {
     return postgresqlSchema(feature, tables);
   }
 
-  override async reserve(session: Session, request: ReserveRequest): Promise<bigint | undefined> {
+  override reserve(session: Session, request: ReserveRequest): Promise<bigint | undefined> {
     const { table, key, size, initialOffset } = request;
     // Inside a transaction that has written something nothing is inserted: only the application's can
     // be one, and what it reserved a rollback would hand out again.
-    const { rows } = await session.query(sql`
+    return session.query(sql`
       insert into ${table} as known (range_key, next_value)
       select ${key}::varchar, ${initialOffset + size}::bigint
       where txid_current_if_assigned() is null
@@ -95,8 +96,7 @@ class PostgresqlDialect extends Dialect {
       set next_value = known.next_value + ${size}
       where not known.sealed and known.next_value <= ${maxValue - size}
       returning next_value
-    `);
-    return rows[0]?.bigint("next_value");
+    `).then(readNext);
   }
 
   override insertRangeIfAbsent({ table, key, nextValue, sealed }: RangeRow): Statement {
@@ -187,6 +187,10 @@ class PostgresqlDialect extends Dialect {
     const words = error instanceof Error && !/^[0-9A-Z]{5}$/.test(code) ? error.message : "";
     return /connect|not queryable|read timeout/i.test(words) ? "connection" : "other";
   }
+}
+
+function readNext({ rows }: QueryResult): bigint | undefined {
+  return rows[0]?.bigint("next_value");
 }
 
 /** Why columns of some types take different texts for equal. */
