@@ -28,6 +28,9 @@ Options:
                         is created there, and dropped in the end
   --server NAME         a throwaway server: sqlite, pglite, postgresql-15
                         (without either: SQLite in a temporary folder)
+  --durable             the started server keeps what it committed through a
+                        crash, as in production; without it the disk counts
+                        less and the library's own work more
   --driver NAME         the driver, where a database has several
   --concurrency LIST    numbers of callers (1,16,64)
   --seconds N           how long a candidate runs in each round (3)
@@ -43,6 +46,7 @@ interface Arguments {
   readonly suite: keyof typeof suites;
   readonly url: string | undefined;
   readonly server: string | undefined;
+  readonly durable: boolean;
   readonly driver: string | undefined;
   readonly concurrency: readonly number[];
   readonly seconds: number;
@@ -66,6 +70,7 @@ function readArguments(args: readonly string[]): Arguments | undefined {
     suite,
     url: values.db,
     server: values.server,
+    durable: values.durable,
     driver: values.driver,
     concurrency: values.concurrency.split(",").map((text) => integer("--concurrency", text)),
     seconds: positive("--seconds", values.seconds),
@@ -82,6 +87,7 @@ function parse(args: readonly string[]) {
       options: {
         db: { type: "string" },
         server: { type: "string" },
+        durable: { type: "boolean", default: false },
         driver: { type: "string" },
         concurrency: { type: "string", default: "1,16,64" },
         seconds: { type: "string", default: "3" },
@@ -116,7 +122,8 @@ function positive(option: string, text: string): number {
 }
 
 async function run(asked: Arguments, signal: AbortSignal): Promise<void> {
-  await using target = await openTarget({ url: asked.url, server: asked.server });
+  const { url, server, durable } = asked;
+  await using target = await openTarget({ url, server, durable, signal });
   const drivers = await driversOf(target.family);
   const driver = drivers.find(({ name }) => name === (asked.driver ?? drivers[0]?.name));
   if (driver === undefined) {

@@ -224,11 +224,12 @@ export class Waiter {
 class Alarm {
   readonly #runtime: Runtime;
   /**
-   * Those who wait, in any order. An array whose last element fills a gap: what a Set or Map leaves
-   * behind when it grows anew keeps alive what it held until a full collection, and with each call all
-   * that the call made.
+   * Those who wait, in any order, in the first places; a place that becomes free is taken by the last.
+   * Nothing here shrinks: what a collection leaves behind when it is tidied up keeps alive what it held
+   * until the next full garbage collection, and with each call all that the call made.
    */
-  readonly #waiters: Waiter[] = [];
+  readonly #waiters: (Waiter | undefined)[] = [];
+  #count = 0;
   #timer: Timer | undefined;
   #atMs = Infinity;
 
@@ -237,20 +238,20 @@ class Alarm {
   }
 
   add(waiter: Waiter): void {
-    waiter.place = this.#waiters.push(waiter) - 1;
+    waiter.place = this.#count++;
+    this.#waiters[waiter.place] = waiter;
     const { atMs } = waiter.deadline;
     if (atMs < this.#atMs) this.#set(atMs);
     else if (waiter.place === 0) this.#timer?.ref?.();
   }
 
   remove(waiter: Waiter): void {
-    const last = this.#waiters.pop();
-    if (last !== undefined && last !== waiter) {
-      this.#waiters[waiter.place] = last;
-      last.place = waiter.place;
-    }
+    const last = this.#waiters[--this.#count]!;
+    this.#waiters[waiter.place] = last;
+    last.place = waiter.place;
+    this.#waiters[this.#count] = undefined;
     waiter.place = -1;
-    if (this.#waiters.length > 0 || this.#timer === undefined) return;
+    if (this.#count > 0 || this.#timer === undefined) return;
     // Kept for the next call, but it keeps no process alive; where that is not possible it ends.
     if (this.#timer.unref) this.#timer.unref();
     else this.#clear();
@@ -272,11 +273,11 @@ class Alarm {
   readonly #ring = (): void => {
     this.#clear();
     let nextMs = Infinity;
-    for (const waiter of [...this.#waiters]) {
-      if (waiter.deadline.over) waiter.handleEvent();
-      else nextMs = Math.min(nextMs, waiter.deadline.atMs);
+    for (const waiter of this.#waiters.slice(0, this.#count)) {
+      if (waiter?.deadline.over) waiter.handleEvent();
+      else if (waiter) nextMs = Math.min(nextMs, waiter.deadline.atMs);
     }
-    if (nextMs < this.#atMs && this.#waiters.length > 0) this.#set(nextMs);
+    if (nextMs < this.#atMs && this.#count > 0) this.#set(nextMs);
   };
 }
 

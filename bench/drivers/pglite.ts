@@ -12,11 +12,16 @@ import type { BenchDriver } from "./driver.ts";
 
 const statements = new Renderer({ quote: doubleQuoted, make: numbered });
 
+/** The databases that are open; a folder can be open only once, so its connections share it. */
+const open = new Map<string, Promise<PGlite>>();
+
 /** PGlite on a folder. */
 export const pglite: BenchDriver = {
   name: "@electric-sql/pglite",
   async connect(url) {
-    const database = await PGlite.create(url.slice("pglite:".length));
+    const opening = open.get(url) ?? PGlite.create(url.slice("pglite:".length));
+    open.set(url, opening);
+    const database = await opening;
     return {
       dialect: postgresqlDialect,
       openStore: (options) => openStore(database, options),
@@ -44,7 +49,9 @@ export const pglite: BenchDriver = {
       async drop(table) {
         await database.exec(`drop table if exists "${table}"`);
       },
-      [Symbol.asyncDispose]: () => database.close(),
+      async [Symbol.asyncDispose]() {
+        if (open.delete(url)) await database.close();
+      },
     };
   },
 };

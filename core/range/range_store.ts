@@ -234,38 +234,44 @@ export class RangeStore {
   }
 
   /** One reserve: a statement or a transaction, checked, then its reason if nothing came back. */
-  async #take(reservation: Reservation, calls: number): Promise<Range> {
+  #take(reservation: Reservation, calls: number): Promise<Range> {
     const { key, size, initialOffset, deadline } = reservation;
-    const { runtime, onEvent } = this.#database;
-    const startedMs = onEvent ? runtime.monotonicMs() : 0;
-    const known = this.#highest.get(key);
-    const call = { name: "range.reserve", deadline };
-    const request = { table: this.#table, key, size, initialOffset };
-    const next = this.#fetchPlan === "statement"
-      ? await this.#takeByStatement(request, call)
-      : await this.#takeByTransaction(request, call);
-    const lowest = (known ?? 0n) + size;
-    if (next === undefined || next < lowest) {
-      if (next === undefined) await this.#throwReason(request, deadline);
-      const error = new ReserveConflictError(key, { returned: next, lowest });
-      if (onEvent) {
-        emit(onEvent, { type: "conflict", key, returned: next, behindBy: error.behindBy });
-      }
-      throw error;
-    }
+    const { dialect, runtime, onEvent } = this.#database;
+    const sent: Sent = {
+      request: { table: this.#table, key, size, initialOffset },
+      call: { name: "range.reserve", deadline },
+      lowest: (this.#highest.get(key) ?? 0n) + size,
+      calls,
+      startedMs: onEvent ? runtime.monotonicMs() : 0,
+    };
+    const session = this.#database.session(sent.call);
+    const taken = this.#fetchPlan === "statement"
+      ? this.#database.retry(() => dialect.reserve(session, sent.request), sent.call)
+      : this.#takeByTransaction(sent.request, sent.call);
+    return taken.then((next) => this.#taken(sent, next));
+  }
+
+  #taken(sent: Sent, next: bigint | undefined): Range | Promise<never> {
+    const { request: { key, size }, lowest } = sent;
+    if (next === undefined || next < lowest) return this.#refuse(sent, next);
     this.#highest.raise(key, next);
     const range = { start: next - size, end: next };
+    const { runtime, onEvent } = this.#database;
     if (onEvent) {
-      const durationMs = runtime.monotonicMs() - startedMs;
-      emit(onEvent, { type: "reserve", key, ...range, calls, durationMs });
+      const durationMs = runtime.monotonicMs() - sent.startedMs;
+      emit(onEvent, { type: "reserve", key, ...range, calls: sent.calls, durationMs });
     }
     return range;
   }
 
-  #takeByStatement(request: ReserveRequest, call: QueryOptions): Promise<bigint | undefined> {
-    const { dialect } = this.#database;
-    const session = this.#database.session(call);
-    return this.#database.retry(() => dialect.reserve(session, request), call);
+  /** Throws why there is no range. */
+  async #refuse({ request, call, lowest }: Sent, next: bigint | undefined): Promise<never> {
+    const { key } = request;
+    if (next === undefined) await this.#throwReason(request, call.deadline);
+    const error = new ReserveConflictError(key, { returned: next, lowest });
+    const { onEvent } = this.#database;
+    if (onEvent) emit(onEvent, { type: "conflict", key, returned: next, behindBy: error.behindBy });
+    throw error;
   }
 
   async #takeByTransaction(
@@ -360,6 +366,17 @@ export class RangeStore {
       from ${this.#table}
       where range_key = ${key}`;
   }
+}
+
+/** A reserve that is under way. */
+interface Sent {
+  readonly request: ReserveRequest;
+  readonly call: QueryOptions;
+  /** The lowest next value that it can have written. */
+  readonly lowest: bigint;
+  /** How many calls it is for. */
+  readonly calls: number;
+  readonly startedMs: number;
 }
 
 interface Change {
