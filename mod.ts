@@ -35,6 +35,7 @@ export {
   type Runtime,
   systemRuntime,
   type Timer,
+  type Waiter,
 } from "./core/runtime.ts";
 export * from "./core/sql/client.ts";
 export * from "./core/sql/dialect.ts";

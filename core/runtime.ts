@@ -146,7 +146,7 @@ export class Deadline {
    * @returns What is waiting, to be ended when it waits no longer.
    */
   onOver(listener: () => void): Waiter {
-    return new Waiter(this, listener);
+    return new Entry(this, listener);
   }
 
   /**
@@ -176,7 +176,7 @@ export class Deadline {
     await new Promise<void>((resolve) => {
       const done = () => {
         timer.cancel();
-        waiter?.end();
+        waiter.end();
         resolve();
       };
       const timer = this.runtime.setTimer(done, ms);
@@ -187,15 +187,19 @@ export class Deadline {
 }
 
 /** What waits for a deadline. */
-export class Waiter {
-  /** The deadline. */
+export interface Waiter {
+  /** Waits no longer; does nothing the second time. */
+  end(): void;
+}
+
+/** What waits for a deadline, as the alarm keeps it. */
+class Entry implements Waiter {
   readonly deadline: Deadline;
   readonly #listener: () => void;
   readonly #alarm: Alarm;
   /** Its place in the alarm; -1 when it waits no longer. */
   place = -1;
 
-  /** Used by the deadline. */
   constructor(deadline: Deadline, listener: () => void) {
     this.deadline = deadline;
     this.#listener = listener;
@@ -205,7 +209,6 @@ export class Waiter {
     if (deadline.signal?.aborted) this.handleEvent();
   }
 
-  /** Waits no longer; does nothing the second time. */
   end(): void {
     if (this.place < 0) return;
     this.#alarm.remove(this);
@@ -228,7 +231,7 @@ class Alarm {
    * Nothing here shrinks: what a collection leaves behind when it is tidied up keeps alive what it held
    * until the next full garbage collection, and with each call all that the call made.
    */
-  readonly #waiters: (Waiter | undefined)[] = [];
+  readonly #entries: (Entry | undefined)[] = [];
   #count = 0;
   #timer: Timer | undefined;
   #atMs = Infinity;
@@ -237,20 +240,20 @@ class Alarm {
     this.#runtime = runtime;
   }
 
-  add(waiter: Waiter): void {
-    waiter.place = this.#count++;
-    this.#waiters[waiter.place] = waiter;
-    const { atMs } = waiter.deadline;
+  add(entry: Entry): void {
+    entry.place = this.#count++;
+    this.#entries[entry.place] = entry;
+    const { atMs } = entry.deadline;
     if (atMs < this.#atMs) this.#set(atMs);
-    else if (waiter.place === 0) this.#timer?.ref?.();
+    else if (entry.place === 0) this.#timer?.ref?.();
   }
 
-  remove(waiter: Waiter): void {
-    const last = this.#waiters[--this.#count]!;
-    this.#waiters[waiter.place] = last;
-    last.place = waiter.place;
-    this.#waiters[this.#count] = undefined;
-    waiter.place = -1;
+  remove(entry: Entry): void {
+    const last = this.#entries[--this.#count]!;
+    this.#entries[entry.place] = last;
+    last.place = entry.place;
+    this.#entries[this.#count] = undefined;
+    entry.place = -1;
     if (this.#count > 0 || this.#timer === undefined) return;
     // Kept for the next call, but it keeps no process alive; where that is not possible it ends.
     if (this.#timer.unref) this.#timer.unref();
@@ -273,9 +276,9 @@ class Alarm {
   readonly #ring = (): void => {
     this.#clear();
     let nextMs = Infinity;
-    for (const waiter of this.#waiters.slice(0, this.#count)) {
-      if (waiter?.deadline.over) waiter.handleEvent();
-      else if (waiter) nextMs = Math.min(nextMs, waiter.deadline.atMs);
+    for (const entry of this.#entries.slice(0, this.#count)) {
+      if (entry?.deadline.over) entry.handleEvent();
+      else if (entry) nextMs = Math.min(nextMs, entry.deadline.atMs);
     }
     if (nextMs < this.#atMs && this.#count > 0) this.#set(nextMs);
   };

@@ -106,7 +106,7 @@ Deno.test("Ctrl-C ends the benchmark", async () => {
   await until(() => errors().includes("reserve ") || undefined, {
     what: "the first line of progress",
   });
-  child.kill("SIGINT");
+  process.kill(child.pid!, "SIGINT");
   const { code, stdout } = await ended;
   assertEquals({ code, stdout }, { code: 130, stdout: "" });
 });
