@@ -20,7 +20,7 @@ export interface Candidate {
   /** Its name. */
   readonly name: string;
   /**
-   * Prepares for a number of callers, before anything is timed.
+   * Prepares a run of a number of callers, before it is timed.
    *
    * @returns One operation of a caller, from 0 up; what it resolves with is the work it was to do.
    */
@@ -81,22 +81,21 @@ export async function measure(
   const measured: Measured[] = [];
   let done = 0;
   for (const concurrency of options.concurrency) {
-    const runs = await Promise.all(candidates.map(async (candidate) => ({
-      candidate: candidate.name,
-      operation: await candidate.prepare(concurrency),
-      samples: new Array<Sample>(),
-    })));
+    const runs = candidates.map((candidate) => ({ candidate, samples: new Array<Sample>() }));
     for (let round = 0; round <= options.rounds; round++) {
       const title = round === 0 ? "warm-up" : `round ${round} of ${options.rounds}`;
       for (let turn = 0; turn < runs.length; turn++) {
-        const run = runs[(round + turn) % runs.length]!;
+        const { candidate, samples } = runs[(round + turn) % runs.length]!;
         options.signal.throwIfAborted();
-        await options.beforeRun?.(done++, `${callers(concurrency)}, ${title}, ${run.candidate}`);
-        const sample = await runOnce(run.operation, { ...options, concurrency });
-        if (round > 0) run.samples.push(sample);
+        await options.beforeRun?.(done++, `${callers(concurrency)}, ${title}, ${candidate.name}`);
+        const operation = await candidate.prepare(concurrency);
+        const sample = await runOnce(operation, { ...options, concurrency });
+        if (round > 0) samples.push(sample);
       }
     }
-    for (const { candidate, samples } of runs) measured.push({ candidate, concurrency, samples });
+    for (const { candidate: { name }, samples } of runs) {
+      measured.push({ candidate: name, concurrency, samples });
+    }
   }
   return measured;
 }

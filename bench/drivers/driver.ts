@@ -27,8 +27,8 @@ export interface BenchConnection extends AsyncDisposable {
   bare(statement: Statement): Take;
   /** Updates a row of ranges and reads it, in a transaction, as CosId 3 did. */
   transaction(row: { table: Identifier; key: string; size: number }): Take;
-  /** Removes the dead rows that updates left in a table, where the database keeps some. */
-  tidy(table: Identifier): Promise<void>;
+  /** Empties a table, so that nothing is left of rows that were updated before. */
+  empty(table: Identifier): Promise<void>;
   /** Drops a table. */
   drop(table: Identifier): Promise<void>;
 }

@@ -44,7 +44,10 @@ export const nodeSqlite: BenchDriver = {
           return Promise.resolve(next);
         };
       },
-      tidy: () => Promise.resolve(),
+      empty(table) {
+        database.exec(`delete from "${table}"`);
+        return Promise.resolve();
+      },
       drop(table) {
         database.exec(`drop table if exists "${table}"`);
         return Promise.resolve();

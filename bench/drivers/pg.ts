@@ -49,8 +49,8 @@ export const nodePostgres: BenchDriver = {
           }
         };
       },
-      async tidy(table) {
-        await pool.query(`vacuum "${table}"`);
+      async empty(table) {
+        await pool.query(`truncate "${table}"`);
       },
       async drop(table) {
         await pool.query(`drop table if exists "${table}"`);

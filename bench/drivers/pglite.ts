@@ -43,8 +43,8 @@ export const pglite: BenchDriver = {
             return BigInt(rows[0]!.next_value);
           });
       },
-      async tidy(table) {
-        await database.exec(`vacuum "${table}"`);
+      async empty(table) {
+        await database.exec(`truncate "${table}"`);
       },
       async drop(table) {
         await database.exec(`drop table if exists "${table}"`);

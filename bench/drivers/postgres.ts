@@ -46,8 +46,8 @@ export const postgresJs: BenchDriver = {
             return BigInt(row!.next_value);
           });
       },
-      async tidy(table) {
-        await sql`vacuum ${sql(table.toString())}`;
+      async empty(table) {
+        await sql`truncate ${sql(table.toString())}`;
       },
       async drop(table) {
         await sql`drop table if exists ${sql(table.toString())}`;
