@@ -63,9 +63,10 @@ export class GroupReserve {
   reserve(call: Reservation): Promise<Range> {
     const lane = this.#lanes.get(call.key);
     if (lane !== undefined) return this.#wait(lane, call);
+    // Before the lane is there: what throws at once leaves none behind.
+    const range = this.#take(call, 1);
     const waiting: Waiting[] = [];
     this.#lanes.set(call.key, waiting);
-    const range = this.#take(call, 1);
     const goOn = () => {
       if (waiting.length === 0) this.#lanes.delete(call.key);
       else void this.#drain(call.key, waiting);

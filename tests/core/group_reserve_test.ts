@@ -1,4 +1,4 @@
-import { assertEquals } from "@std/assert";
+import { assertEquals, assertThrows } from "@std/assert";
 import { GroupReserve } from "../../core/range/group_reserve.ts";
 import type { Range } from "../../core/range/range.ts";
 import { Deadline } from "../../core/runtime.ts";
@@ -22,4 +22,20 @@ Deno.test("a group may be larger than the arguments that a function takes", asyn
   const ranges = await Promise.all(calls);
   assertEquals(statements, [1n, 199_999n]);
   assertEquals(ranges.every(({ start }, index) => start === BigInt(index + 1)), true);
+});
+
+Deno.test("what throws before anything is sent holds up no later call", async () => {
+  const runtime = new HandRuntime();
+  let broken = true;
+  const groups = new GroupReserve(runtime, () => {
+    if (broken) throw new TypeError("broken");
+    return Promise.resolve({ start: 1n, end: 2n });
+  });
+  const reserve = () => {
+    const deadline = new Deadline(runtime, { timeoutMs: 1_000 });
+    return groups.reserve({ key: "order", size: 1n, initialOffset: 1n, deadline });
+  };
+  assertThrows(reserve, TypeError, "broken");
+  broken = false;
+  assertEquals(await reserve(), { start: 1n, end: 2n });
 });

@@ -109,20 +109,21 @@ export const mutants: readonly Mutant[] = [
   {
     breaks: "a value that went backwards partly hands out nothing",
     file: rangeStore,
-    find: "const lowest = (known ?? 0n) + size;",
-    replace: "const lowest = size;",
+    find: "lowest: (this.#highest.get(key) ?? 0n) + size,",
+    replace: "lowest: size,",
   },
   {
     breaks: "a value below the size hands out nothing",
     file: rangeStore,
-    find: "const lowest = (known ?? 0n) + size;",
-    replace: "const lowest = (known ?? -1_000n) + size;",
+    find: "lowest: (this.#highest.get(key) ?? 0n) + size,",
+    replace: "lowest: (this.#highest.get(key) ?? -1_000n) + size,",
   },
   {
     breaks: "only an end that was received before the statement was sent counts",
     file: rangeStore,
-    find: "const lowest = (known ?? 0n) + size;",
-    replace: "const lowest = (this.#highest.get(key) ?? known ?? 0n) + size;",
+    find: "const { request: { key, size }, lowest } = sent;",
+    replace:
+      "const { request: { key, size } } = sent; const lowest = (this.#highest.get(key) ?? 0n) + size;",
   },
   {
     breaks: "seal keeps the value",
