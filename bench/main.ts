@@ -8,7 +8,7 @@
 
 import process from "node:process";
 import { parseArgs } from "node:util";
-import { FencepostError } from "../mod.ts";
+import { FencepostError, InvalidArgumentError } from "../mod.ts";
 import { driversOf } from "./drivers/mod.ts";
 import { countRuns, measure } from "./harness.ts";
 import { startProgress } from "./progress.ts";
@@ -24,8 +24,9 @@ Suites:
   reserve               id ranges, beside the driver alone
 
 Options:
-  --db URL              a database that runs already; a table fencepost_bench
-                        is created there, and dropped in the end
+  --db URL              a database that runs already; a new table named
+                        fencepost_bench_ and 8 hexadecimal digits is created
+                        there, and dropped in the end
   --server NAME         a throwaway server: sqlite, pglite, postgresql-15
                         (without either: SQLite in a temporary folder)
   --durable             the started server keeps what it committed through a
@@ -163,22 +164,23 @@ async function run(asked: Arguments, signal: AbortSignal): Promise<void> {
 
 const interruption = new AbortController();
 const interrupt = () => interruption.signal.aborted ? process.exit(130) : interruption.abort();
-process.on("SIGINT", interrupt);
-process.on("SIGTERM", interrupt);
+const signals = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
+for (const signal of signals) process.on(signal, interrupt);
 try {
   const asked = readArguments(process.argv.slice(2));
   if (asked === undefined) console.log(usage);
   else await run(asked, interruption.signal);
 } catch (error) {
-  if (interruption.signal.aborted) process.exitCode = 130;
-  else if (error instanceof UsageError) {
+  if (interruption.signal.aborted) {
+    console.error("Interrupted.");
+    process.exitCode = 130;
+  } else if (error instanceof UsageError) {
     console.error(`Cannot run benchmark: ${error.message}. See --help.`);
     process.exitCode = 2;
   } else {
     console.error(error instanceof FencepostError ? error.message : error);
-    process.exitCode = 1;
+    process.exitCode = error instanceof InvalidArgumentError ? 2 : 1;
   }
 } finally {
-  process.off("SIGINT", interrupt);
-  process.off("SIGTERM", interrupt);
+  for (const signal of signals) process.off(signal, interrupt);
 }

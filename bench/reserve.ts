@@ -23,8 +23,8 @@ import type { Suite } from "./suite.ts";
 /** How many ids a reserve takes. */
 const size = 100;
 
-/** In a table of its own, so that nothing of an application's is touched. */
-const table = Identifier.parse("fencepost_bench", "rangeTable");
+/** Its own table, so that nothing of an application's or of another benchmark's is touched. */
+const table = Identifier.parse(`fencepost_bench_${crypto.randomUUID().slice(0, 8)}`, "rangeTable");
 
 /** Opens the suite over a driver; its table is dropped in the end. */
 export async function openReserveSuite(driver: BenchDriver, url: string): Promise<Suite> {
@@ -43,7 +43,6 @@ export async function openReserveSuite(driver: BenchDriver, url: string): Promis
     }
   };
   try {
-    await first.drop(table);
     const candidates = [
       ours("fencepost", await openStore(await connect(), { groupReserve: false }), ownKeys),
       bare("bare", await connect(), ownKeys),

@@ -39,34 +39,16 @@ export const systemRuntime: Runtime = {
   wallMs: () => Date.now(),
   monotonicMs: () => performance.now(),
   setTimer(callback: () => void, ms: number): Timer {
-    return new SystemTimer(setTimeout(callback, ms));
+    const timer = setTimeout(callback, ms);
+    const cancel = () => clearTimeout(timer);
+    // An object with `ref` and `unref`, or on some platforms a number.
+    const handle: { ref?(): void; unref?(): void } = Object(timer);
+    if (handle.unref === undefined) return { cancel };
+    return { cancel, ref: () => handle.ref?.(), unref: () => handle.unref?.() };
   },
   random: () => Math.random(),
   uuid: () => crypto.randomUUID(),
 };
-
-/** A timer of the platform's: an object with `ref` and `unref`, or in browsers a number. */
-class SystemTimer implements Timer {
-  readonly #timer: ReturnType<typeof setTimeout>;
-  readonly #handle: { ref?(): void; unref?(): void };
-
-  constructor(timer: ReturnType<typeof setTimeout>) {
-    this.#timer = timer;
-    this.#handle = Object(timer);
-  }
-
-  cancel(): void {
-    clearTimeout(this.#timer);
-  }
-
-  unref(): void {
-    this.#handle.unref?.();
-  }
-
-  ref(): void {
-    this.#handle.ref?.();
-  }
-}
 
 /** What every call of the store takes. */
 export interface CallOptions {
@@ -82,8 +64,9 @@ export interface CallOptions {
 /**
  * When a call must have ended: at a time on the monotonic clock, or when its signal aborts.
  *
- * What waits for it is told by one timer that all deadlines of a runtime share, since a timer for
- * each call would cost more than all else that the library does for it.
+ * What waits for it is told by one timer that all deadlines of an owner share, since a timer for each
+ * call would cost more than all else that the library does for it. A store is the owner of those of its
+ * calls. Two stores share none: on edge workers a timer ends with the request that set it.
  */
 export class Deadline {
   /** The time that the call was given, in milliseconds. */
@@ -94,6 +77,8 @@ export class Deadline {
   readonly signal: AbortSignal | undefined;
   /** The clock and timers that it goes by. */
   readonly runtime: Runtime;
+  /** What it shares its timer with. */
+  readonly owner: object;
   /** What the call waits for, as the error to reject with if its time runs out meanwhile. */
   blockedBy: FencepostError | undefined;
 
@@ -101,13 +86,18 @@ export class Deadline {
    * Starts the time of a call.
    *
    * @param runtime The clock and timers.
-   * @param options The time that is given, and the signal that ends it early.
+   * @param options The time that is given, the signal that ends it early, and what it shares its timer
+   * with: nothing unless an owner is given.
    */
-  constructor(runtime: Runtime, options: { timeoutMs: number; signal?: AbortSignal }) {
+  constructor(
+    runtime: Runtime,
+    options: { timeoutMs: number; signal?: AbortSignal; owner?: object },
+  ) {
     this.runtime = runtime;
     this.timeoutMs = options.timeoutMs;
     this.atMs = runtime.monotonicMs() + options.timeoutMs;
     this.signal = options.signal;
+    this.owner = options.owner ?? this;
   }
 
   /** The milliseconds that are left; 0 once it is over. */
@@ -174,13 +164,14 @@ export class Deadline {
   async sleep(ms: number, name: string): Promise<void> {
     this.check(name);
     await new Promise<void>((resolve) => {
-      const done = () => {
-        timer.cancel();
+      const timer = this.runtime.setTimer(() => {
         waiter.end();
         resolve();
-      };
-      const timer = this.runtime.setTimer(done, ms);
-      const waiter = this.onOver(done);
+      }, ms);
+      const waiter = this.onOver(() => {
+        timer.cancel();
+        resolve();
+      });
     });
     this.check(name);
   }
@@ -203,7 +194,7 @@ class Entry implements Waiter {
   constructor(deadline: Deadline, listener: () => void) {
     this.deadline = deadline;
     this.#listener = listener;
-    this.#alarm = alarmOf(deadline.runtime);
+    this.#alarm = alarmOf(deadline);
     this.#alarm.add(this);
     deadline.signal?.addEventListener("abort", this);
     if (deadline.signal?.aborted) this.handleEvent();
@@ -223,7 +214,7 @@ class Entry implements Waiter {
   }
 }
 
-/** The one timer of a runtime's deadlines. */
+/** The one timer of an owner's deadlines. */
 class Alarm {
   readonly #runtime: Runtime;
   /**
@@ -284,13 +275,13 @@ class Alarm {
   };
 }
 
-const alarms = new WeakMap<Runtime, Alarm>();
+const alarms = new WeakMap<object, Alarm>();
 
-function alarmOf(runtime: Runtime): Alarm {
-  let alarm = alarms.get(runtime);
+function alarmOf({ owner, runtime }: Deadline): Alarm {
+  let alarm = alarms.get(owner);
   if (alarm === undefined) {
     alarm = new Alarm(runtime);
-    alarms.set(runtime, alarm);
+    alarms.set(owner, alarm);
   }
   return alarm;
 }

@@ -17,7 +17,8 @@
  *   nobody.
  * - A call's deadline includes its wait. If it ends before its group is sent, nothing is reserved for
  *   it; if it ends after, its part is a gap. A group's deadline is the latest of its calls', so that
- *   a statement that never ends holds up the key no longer than that.
+ *   a statement that never ends holds up the key no longer than that, and no longer than any of its
+ *   calls is left.
  * - An error of the group's statement is the error of each of its calls.
  *
  * @module
@@ -39,6 +40,15 @@ interface Waiting {
   waiter?: Waiter;
   /** Whether its deadline passed meanwhile. */
   ended: boolean;
+  /** Its group's statement, once that is under way. */
+  statement?: Statement;
+}
+
+/** A statement that is under way for a group. */
+interface Statement {
+  readonly deadline: Deadline;
+  /** Notes that a call of the group does not wait for it any longer. */
+  leave(): void;
 }
 
 /** Sends the calls of each key one statement at a time. */
@@ -77,14 +87,22 @@ export class GroupReserve {
 
   #wait(lane: Waiting[], call: Reservation): Promise<Range> {
     return new Promise((resolve, reject) => {
-      const waiting: Waiting = { call, resolve, reject, waiter: undefined, ended: false };
+      const waiting: Waiting = {
+        call,
+        resolve,
+        reject,
+        waiter: undefined,
+        ended: false,
+        statement: undefined,
+      };
       lane.push(waiting);
       waiting.waiter = call.deadline.onOver(() => {
         waiting.ended = true;
-        const index = lane.indexOf(waiting);
-        const sent = index < 0;
-        if (!sent) lane.splice(index, 1);
-        reject(call.deadline.error(name, sent ? "unknown" : "nothing"));
+        const { statement } = waiting;
+        if (statement === undefined) lane.splice(lane.indexOf(waiting), 1);
+        else call.deadline.blockedBy ??= statement.deadline.blockedBy;
+        reject(call.deadline.error(name, statement === undefined ? "nothing" : "unknown"));
+        statement?.leave();
       });
     });
   }
@@ -98,17 +116,31 @@ export class GroupReserve {
     this.#lanes.delete(key);
   }
 
+  /** Sends a group; resolves when its calls have their answers, or none of them waits any longer. */
   async #send(group: readonly Waiting[]): Promise<void> {
     const [first] = group;
     if (first === undefined) return;
-    const { key, initialOffset } = first.call;
-    const size = group.reduce((total, { call }) => total + call.size, 0n);
+    const { owner } = first.call.deadline;
     const latestMs = group.reduce((latest, { call }) => Math.max(latest, call.deadline.atMs), 0);
     const timeoutMs = Math.max(1, latestMs - this.#runtime.monotonicMs());
-    const deadline = new Deadline(this.#runtime, { timeoutMs });
+    const deadline = new Deadline(this.#runtime, { timeoutMs, owner });
+    const abandoned = new Promise<void>((resolve) => {
+      let left = group.length;
+      const leave = () => {
+        if (--left === 0) resolve();
+      };
+      const statement = { deadline, leave };
+      for (const waiting of group) waiting.statement = statement;
+    });
+    const { key, initialOffset } = first.call;
+    const size = group.reduce((total, { call }) => total + call.size, 0n);
+    const reservation = { key, size, initialOffset, deadline };
+    await Promise.race([this.#answer(group, reservation), abandoned]);
+  }
+
+  async #answer(group: readonly Waiting[], reservation: Reservation): Promise<void> {
     try {
-      const range = await this.#take({ key, size, initialOffset, deadline }, group.length);
-      split(group, range);
+      split(group, await this.#take(reservation, group.length));
     } catch (error) {
       if (error instanceof RangeExhaustedError && group.length > 1) {
         for (const waiting of group) {

@@ -74,7 +74,7 @@ export class Database implements RetryPolicy {
   deadline(options: CallOptions): Deadline {
     if (this.#closed) throw new StoreClosedError();
     const { timeoutMs = this.#timeoutMs, signal } = options;
-    return new Deadline(this.runtime, { timeoutMs, signal });
+    return new Deadline(this.runtime, { timeoutMs, signal, owner: this });
   }
 
   /** Runs statements of one name within one deadline, each in a commit of its own. */

@@ -379,8 +379,8 @@ const turnsOf = new WeakMap<PgConnection, Turns>();
 function refuseUnusable(connection: PgConnection): void {
   if (connection.getTransactionStatus === undefined) {
     throw new ConfigurationError(
-      "Cannot open store: this version of pg does not tell whether a transaction is open, use a " +
-        "later one: received a client without getTransactionStatus",
+      "Cannot open store: this version of pg does not tell whether a transaction is open, use 8.21 " +
+        "or later: received a client without getTransactionStatus",
     );
   }
   if (connection.binary) {

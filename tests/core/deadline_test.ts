@@ -304,3 +304,27 @@ Deno.test("the platform's clock, timers and chance are what the default uses", a
   await new Promise<void>((resolve) => systemRuntime.setTimer(resolve, 1));
   assertEquals(fired, []);
 });
+
+Deno.test("deadlines of two owners share no timer, those of one do", async () => {
+  const clock = new HandRuntime();
+  const [first, second] = [{}, {}];
+  const never = () => new Promise<never>(() => {});
+  const call = (owner: object) => {
+    const deadline = new Deadline(clock, { timeoutMs: 10, owner });
+    return deadline.race(name, never()).then(() => "ended", () => "over");
+  };
+  const calls = [call(first), call(first), call(second)];
+  assertEquals(clock.pending, 2);
+  clock.advance(10);
+  assertEquals(await Promise.all(calls), ["over", "over", "over"]);
+});
+
+Deno.test("a platform whose timers are numbers gets timers that cannot be unreferenced", () => {
+  const real = globalThis.setTimeout;
+  try {
+    Reflect.set(globalThis, "setTimeout", () => 7);
+    assertEquals(Object.keys(systemRuntime.setTimer(() => {}, 1)), ["cancel"]);
+  } finally {
+    globalThis.setTimeout = real;
+  }
+});

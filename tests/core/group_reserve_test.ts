@@ -1,8 +1,9 @@
-import { assertEquals, assertThrows } from "@std/assert";
+import { assertEquals, assertRejects, assertStrictEquals, assertThrows } from "@std/assert";
+import { InTransactionError } from "../../core/errors.ts";
 import { GroupReserve } from "../../core/range/group_reserve.ts";
 import type { Range } from "../../core/range/range.ts";
 import { Deadline } from "../../core/runtime.ts";
-import { HandRuntime } from "./hand_runtime.ts";
+import { HandRuntime, settle } from "./hand_runtime.ts";
 
 Deno.test("a group may be larger than the arguments that a function takes", async () => {
   const runtime = new HandRuntime();
@@ -38,4 +39,51 @@ Deno.test("what throws before anything is sent holds up no later call", async ()
   assertThrows(reserve, TypeError, "broken");
   broken = false;
   assertEquals(await reserve(), { start: 1n, end: 2n });
+});
+
+Deno.test("a group whose calls have all left holds up no other", async () => {
+  const runtime = new HandRuntime();
+  const answers: ((range: Range) => void)[] = [];
+  const groups = new GroupReserve(runtime, () => new Promise((resolve) => answers.push(resolve)));
+  const controller = new AbortController();
+  const reserve = (signal?: AbortSignal) => {
+    const deadline = new Deadline(runtime, { timeoutMs: 30_000, signal });
+    return groups.reserve({ key: "order", size: 1n, initialOffset: 1n, deadline });
+  };
+  const first = reserve();
+  const leaving = [reserve(controller.signal), reserve(controller.signal)];
+  answers[0]?.({ start: 1n, end: 2n });
+  assertEquals(await first, { start: 1n, end: 2n });
+  await settle();
+  assertEquals(answers.length, 2);
+
+  const next = reserve();
+  const reason = new Error("enough");
+  controller.abort(reason);
+  for (const call of leaving) assertStrictEquals(await assertRejects(() => call), reason);
+  await settle();
+  // The answer of the group that was left comes after that of the next one.
+  answers[2]?.({ start: 4n, end: 5n });
+  answers[1]?.({ start: 2n, end: 4n });
+  assertEquals(await next, { start: 4n, end: 5n });
+});
+
+Deno.test("a call of a group ends as what its statement is blocked by", async () => {
+  const runtime = new HandRuntime();
+  const blocked = new InTransactionError("Cannot run range.reserve: a transaction is open");
+  let statements = 0;
+  const groups = new GroupReserve(runtime, ({ deadline }) => {
+    if (statements++ === 0) return Promise.resolve({ start: 1n, end: 2n });
+    deadline.blockedBy = blocked;
+    return new Promise(() => {});
+  });
+  const reserve = () => {
+    const deadline = new Deadline(runtime, { timeoutMs: 10 });
+    return groups.reserve({ key: "order", size: 1n, initialOffset: 1n, deadline });
+  };
+  const calls = [reserve(), reserve(), reserve()];
+  await calls[0];
+  const settled = await runtime.drive(Promise.allSettled(calls.slice(1)));
+  const reason = blocked;
+  assertEquals(settled, [{ status: "rejected", reason }, { status: "rejected", reason }]);
 });

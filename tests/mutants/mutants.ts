@@ -97,8 +97,15 @@ export const mutants: readonly Mutant[] = [
   {
     breaks: "a call that ends before its group is sent reserves nothing",
     file: groupReserve,
-    find: "if (!sent) lane.splice(index, 1);",
-    replace: "",
+    find: "if (statement === undefined) lane.splice(lane.indexOf(waiting), 1);",
+    replace: "if (statement === undefined) lane.indexOf(waiting);",
+  },
+  {
+    breaks: "a group whose calls have all left holds up no other",
+    file: groupReserve,
+    find: "if (--left === 0) resolve();",
+    replace: "if (--left < 0) resolve();",
+    tests: ["tests/core/group_reserve_test.ts"],
   },
   {
     breaks: "a group has until the latest deadline of its calls",
