@@ -19,6 +19,7 @@ import { IdSet } from "./demo_ids.ts";
 import { type Drawn, grouped, reportLines } from "./demo_report.ts";
 import { Worker } from "./demo_workers.ts";
 import { startProgress } from "./progress.ts";
+import { refusal } from "./arguments.ts";
 import { familyOf, onDatabase, openTarget, serverNames } from "./target.ts";
 
 const processes = 4;
@@ -125,8 +126,7 @@ function parse(args: readonly string[]) {
       },
     });
   } catch (error) {
-    // What follows is advice on dashes, of several lines.
-    throw new Error(messageOf(error).split(/\. |\.?\n/, 1).join());
+    throw new Error(refusal(error));
   }
 }
 

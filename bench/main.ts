@@ -9,6 +9,7 @@
 import process from "node:process";
 import { parseArgs } from "node:util";
 import { FencepostError, InvalidArgumentError } from "../mod.ts";
+import { refusal } from "./arguments.ts";
 import { driversOf } from "./drivers/mod.ts";
 import { countRuns, measure } from "./harness.ts";
 import { startProgress } from "./progress.ts";
@@ -98,7 +99,7 @@ function parse(args: readonly string[]) {
       },
     });
   } catch (error) {
-    throw new UsageError(error instanceof Error ? error.message : String(error));
+    throw new UsageError(refusal(error));
   }
 }
 

@@ -117,6 +117,7 @@ for (
     ["an unknown suite", ["speed"]],
     ["two suites", ["reserve", "reserve"]],
     ["an unknown option", ["reserve", "--fast"]],
+    ["an option without its value", ["reserve", "--db", "--json"]],
     ["a database and a server", ["reserve", "--db", "sqlite:x", "--server", "sqlite"]],
     ["no callers", ["reserve", "--concurrency", "0"]],
     ["callers that are no number", ["reserve", "--concurrency", "1,x"]],

@@ -339,3 +339,17 @@ Deno.test("an answer that cannot be what was written hands nothing out", async (
   next = 5n;
   await assertRejects(() => store.ranges.reserve("another", 10), ReserveConflictError);
 });
+
+Deno.test("the calls of a store share a timer, and two stores share none", async () => {
+  const clock = new HandRuntime();
+  const client = new MemoryClient({ answer: () => new Promise(() => {}) });
+  const options = { dialects: [new MemoryDialect()], runtime: clock, timeoutMs: 10 };
+  const [first, second] = [await openStore(client, options), await openStore(client, options)];
+  assertEquals(clock.pending, 0);
+  const calls = [first.ranges.reserve("a", 1), first.ranges.reserve("b", 1)];
+  assertEquals(clock.pending, 1);
+  calls.push(second.ranges.reserve("a", 1));
+  assertEquals(clock.pending, 2);
+  const ended = await clock.drive(Promise.allSettled(calls));
+  assertEquals(ended.map(({ status }) => status), ["rejected", "rejected", "rejected"]);
+});

@@ -101,6 +101,13 @@ export const mutants: readonly Mutant[] = [
     replace: "if (statement === undefined) lane.indexOf(waiting);",
   },
   {
+    breaks: "two stores share no timer",
+    file: "core/sql/database.ts",
+    find: "owner: this }",
+    replace: "owner: this.runtime }",
+    tests: ["tests/core/store_options_test.ts"],
+  },
+  {
     breaks: "a group whose calls have all left holds up no other",
     file: groupReserve,
     find: "if (--left === 0) resolve();",
