@@ -20,8 +20,12 @@ export function refuse(action: string, reason: string, value: unknown): never {
   throw new InvalidArgumentError(`Cannot ${action}: ${reason}: received ${show(value)}`);
 }
 
-/** A key: 1 to 255 UTF-16 units of well-formed Unicode without NUL. */
-export function checkKey(action: string, key: unknown): string {
+/** A key: 1 to 255 UTF-16 units of well-formed Unicode without NUL, that the database can compare. */
+export function checkKey(
+  action: string,
+  key: unknown,
+  dialect: { readonly name: string; readonly ignoresTrailingSpace: boolean },
+): string {
   if (typeof key !== "string") refuse(action, "the key must be a string", key);
   if (key.length < 1 || key.length > maxKeyLength) {
     refuse(
@@ -32,6 +36,9 @@ export function checkKey(action: string, key: unknown): string {
   }
   if (key.includes("\0")) refuse(action, "the key must not contain NUL", key);
   if (!key.isWellFormed()) refuse(action, "the key must not contain a lone surrogate", key);
+  if (dialect.ignoresTrailingSpace && key.endsWith(" ")) {
+    refuse(action, `the key must not end in a space, which ${dialect.name} ignores`, key);
+  }
   return key;
 }
 

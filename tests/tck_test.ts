@@ -1,4 +1,4 @@
-import { databases } from "./databases.ts";
+import { databases } from "./databases/mod.ts";
 import { rangeCases } from "./tck/mod.ts";
 
 for (const database of databases()) {

@@ -31,12 +31,17 @@
  */
 
 import { callOptionNames, checkCallOptions, checkInteger, checkKey } from "../arguments.ts";
-import { RangeExhaustedError, RangeSealedError, ReserveConflictError } from "../errors.ts";
+import {
+  RangeExhaustedError,
+  RangeSealedError,
+  ReserveConflictError,
+  StoreError,
+} from "../errors.ts";
 import { emit } from "../events.ts";
 import type { CallOptions, Deadline } from "../runtime.ts";
 import type { QueryOptions, TransactionScript } from "../sql/client.ts";
 import type { Database } from "../sql/database.ts";
-import { maxValue, type RangeRow, type ReserveRequest } from "../sql/dialect.ts";
+import { maxValue, type RangeRow, type ReserveRequest, type RowLock } from "../sql/dialect.ts";
 import type { Row } from "../sql/row.ts";
 import { type Identifier, sql, type Statement } from "../sql/statement.ts";
 import { GroupReserve } from "./group_reserve.ts";
@@ -73,6 +78,8 @@ const noOptions: ReserveOptions = Object.freeze({});
 const reserveOptionNames = [...callOptionNames, "initialOffset"];
 
 const defaultOffset = 1n;
+
+const nothing = sql``;
 
 /**
  * Id ranges over one table. A store has one as `store.ranges`.
@@ -140,7 +147,7 @@ export class RangeStore {
 
   #reservation(key: string, size: number | bigint, options: ReserveOptions): Reservation {
     const action = "reserve range";
-    checkKey(action, key);
+    checkKey(action, key, this.#database.dialect);
     checkCallOptions(action, options, reserveOptionNames);
     const count = checkInteger(action, size, { what: "the size", least: 1n });
     const initialOffset = options.initialOffset === undefined
@@ -166,7 +173,7 @@ export class RangeStore {
    */
   async seal(key: string, options: CallOptions = {}): Promise<void> {
     const action = "seal range";
-    checkKey(action, key);
+    checkKey(action, key, this.#database.dialect);
     checkCallOptions(action, options);
     await this.#change("range.seal", {
       key,
@@ -195,7 +202,7 @@ export class RangeStore {
    */
   async advance(key: string, to: number | bigint, options: CallOptions = {}): Promise<bigint> {
     const action = "advance range";
-    checkKey(action, key);
+    checkKey(action, key, this.#database.dialect);
     checkCallOptions(action, options);
     const nextValue = checkInteger(action, to, { what: "the next value", least: 0n });
     const existing = await this.#change("range.advance", {
@@ -226,7 +233,7 @@ export class RangeStore {
    */
   async read(key: string, options: CallOptions = {}): Promise<RangeState | undefined> {
     const action = "read range";
-    checkKey(action, key);
+    checkKey(action, key, this.#database.dialect);
     checkCallOptions(action, options);
     const call = { name: "range.read", deadline: this.#database.deadline(options) };
     const { rows } = await this.#database.query(this.#select(key), call);
@@ -298,11 +305,16 @@ export class RangeStore {
 
   async #insertIfAbsent(row: RangeRow, call: QueryOptions): Promise<boolean> {
     const statement = this.#database.dialect.insertRangeIfAbsent(row);
-    const { affected } = await this.#database.retry(
-      () => this.#database.query(statement, call),
-      call,
-    );
-    return affected > 0;
+    try {
+      const { affected } = await this.#database.retry(
+        () => this.#database.query(statement, call),
+        call,
+      );
+      return affected > 0;
+    } catch (error) {
+      if (error instanceof StoreError && error.kind === "duplicate") return false;
+      throw error;
+    }
   }
 
   async #throwReason(request: ReserveRequest, deadline: Deadline): Promise<void> {
@@ -349,9 +361,7 @@ export class RangeStore {
       };
       return await this.#database.transaction(script, call);
     }
-    const statement = lockRow === undefined
-      ? this.#select(key)
-      : sql`${this.#select(key)}${lockRow}`;
+    const statement = this.#select(key, lockRow);
     const { rows } = await this.#database.retry(
       () => this.#database.query(statement, call),
       call,
@@ -360,11 +370,11 @@ export class RangeStore {
   }
 
   /** The clock in the text keeps gateways that cache plain selects from answering. */
-  #select(key: string): Statement {
+  #select(key: string, { hint = nothing, clause = nothing }: RowLock = {}): Statement {
     return sql`
       select next_value, sealed, ${this.#database.dialect.nowMillis} as now_ms
-      from ${this.#table}
-      where range_key = ${key}`;
+      from ${this.#table}${hint}
+      where range_key = ${key}${clause}`;
   }
 }
 

@@ -8,7 +8,7 @@
 
 import type { StoreErrorKind } from "../errors.ts";
 import type { ServerInfo, Session } from "./client.ts";
-import type { Identifier, Statement } from "./statement.ts";
+import { type Identifier, sql, type Statement } from "./statement.ts";
 import type { Tables } from "./tables.ts";
 
 /** A part of the library that has tables of its own. */
@@ -59,6 +59,17 @@ export interface RangeRow {
   readonly sealed: boolean;
 }
 
+/**
+ * What makes a select see, and keep, the latest committed row of the primary. Either stands in its
+ * text with a space before it.
+ */
+export interface RowLock {
+  /** Follows the table's name. */
+  readonly hint?: Statement;
+  /** Ends the statement. */
+  readonly clause?: Statement;
+}
+
 /** The largest value that a range can end at: 2^63 - 1. */
 export const maxValue = 9223372036854775807n;
 
@@ -74,10 +85,16 @@ export abstract class Dialect {
   abstract readonly nowMillis: Statement;
 
   /**
-   * What follows a `select` that must see, and keep, the latest committed row of the primary;
-   * undefined where rows cannot be locked, then such a read runs in a transaction.
+   * How a read locks its row; `for update` unless a dialect says otherwise. Undefined where rows
+   * cannot be locked, then such a read runs in a transaction.
    */
-  abstract readonly lockRow: Statement | undefined;
+  readonly lockRow: RowLock | undefined = { clause: sql` for update` };
+
+  /**
+   * Whether texts that differ only in spaces at their end are equal, whatever the collation. Then a
+   * text that is compared and ends in a space is refused before anything is sent.
+   */
+  readonly ignoresTrailingSpace: boolean = false;
 
   /** Whether this dialect speaks to that server. */
   abstract supports(server: ServerInfo): boolean;
@@ -100,7 +117,10 @@ export abstract class Dialect {
    */
   abstract reserve(session: Session, request: ReserveRequest): Promise<bigint | undefined>;
 
-  /** Inserts a row of ranges if its key has none, in one statement; else changes nothing. */
+  /**
+   * Inserts a row of ranges if its key has none, in one statement; else it changes nothing and counts
+   * no row, or fails as a duplicate.
+   */
   abstract insertRangeIfAbsent(row: RangeRow): Statement;
 
   /** What kind of failure a driver's error is. */

@@ -95,6 +95,11 @@ export interface QueryResult {
   readonly rows: readonly Row[];
   /** How many rows it changed, as the driver counts them. */
   readonly affected: number;
+  /**
+   * The key that the statement generated, where the driver reports one: on MySQL and MariaDB what
+   * `last_insert_id(…)` was given. 0 is one too.
+   */
+  readonly generatedKey?: bigint;
 }
 
 function textOf(cell: Cell): Cell {

@@ -112,9 +112,20 @@ export function sql(strings: TemplateStringsArray, ...parts: SqlPart[]): Stateme
   return new Statement(strings, parts);
 }
 
+/** The type of a bound value, as a text may have to tell the database. */
+export type BindableType = "bigint" | "boolean" | "null" | "number" | "string";
+
+/**
+ * Makes what a driver takes of a statement's text.
+ *
+ * @param pieces The text before, between and after the bound values.
+ * @param types The types of the values that stand between them, in order.
+ */
+export type MakeText<T> = (pieces: readonly string[], types: readonly BindableType[]) => T;
+
 /** A statement as a driver takes it. */
 export interface Rendered<T, V = Bindable> {
-  /** What was made of the text, the same object for the same templates and identifiers. */
+  /** What was made of the text, the same for the same templates, identifiers and types of values. */
   readonly text: T;
   /** The values to bind, in order. */
   readonly values: V[];
@@ -134,18 +145,15 @@ interface Values {
 /** Renders statements for one driver and remembers their texts. */
 export class Renderer<T> {
   readonly #quote: (name: string) => string;
-  readonly #make: (pieces: readonly string[]) => T;
+  readonly #make: MakeText<T>;
   readonly #root: Node<T> = { children: new Map() };
 
   /**
    * Makes a renderer for a driver.
    *
-   * @param options How names are quoted, and what is made of the pieces of text that stand before,
-   * between and after the bound values.
+   * @param options How names are quoted, and what is made of a text.
    */
-  constructor(
-    options: { quote: (name: string) => string; make: (pieces: readonly string[]) => T },
-  ) {
+  constructor(options: { quote: (name: string) => string; make: MakeText<T> }) {
     this.#quote = options.quote;
     this.#make = options.make;
   }
@@ -160,7 +168,7 @@ export class Renderer<T> {
   ): Rendered<T, unknown> {
     const values: unknown[] = [];
     const node = this.#find(this.#root, statement, { bind, values });
-    node.text ??= this.#make(this.#pieces(statement, [""]));
+    node.text ??= this.#text(statement);
     return { text: node.text, values };
   }
 
@@ -170,29 +178,46 @@ export class Renderer<T> {
       if (part instanceof Statement) found = this.#find(found, part, to);
       else if (part instanceof Identifier) found = child(found, part);
       else {
-        found = child(found, boundValue);
+        found = child(found, markers[typeOf(part)]);
         to.values.push(to.bind(part));
       }
     }
     return found;
   }
 
-  #pieces(statement: Statement, pieces: string[]): string[] {
-    statement.strings.forEach((text, index) => {
-      pieces.push(pieces.pop() + text);
-      if (index === statement.parts.length) return;
-      const part = statement.parts[index];
-      if (part instanceof Statement) this.#pieces(part, pieces);
-      else if (part instanceof Identifier) {
-        pieces.push(pieces.pop() + part.parts.map(this.#quote).join("."));
-      } else pieces.push("");
-    });
-    return pieces;
+  #text(statement: Statement): T {
+    const pieces = [""];
+    const types: BindableType[] = [];
+    const append = (text: string) => pieces.push(pieces.pop() + text);
+    const write = ({ strings, parts }: Statement) =>
+      strings.forEach((text, index) => {
+        append(text);
+        const part = parts[index];
+        if (part === undefined) return;
+        if (part instanceof Statement) write(part);
+        else if (part instanceof Identifier) append(part.parts.map(this.#quote).join("."));
+        else {
+          pieces.push("");
+          types.push(typeOf(part));
+        }
+      });
+    write(statement);
+    return this.#make(pieces, types);
   }
 }
 
-/** Stands for any bound value on the way to a text: which parts bind is part of the text. */
-const boundValue = {};
+/** Stand for bound values on the way to a text: which parts bind, and as what, is part of it. */
+const markers: Readonly<Record<BindableType, object>> = {
+  bigint: {},
+  boolean: {},
+  null: {},
+  number: {},
+  string: {},
+};
+
+function typeOf(value: Bindable): BindableType {
+  return value === null ? "null" : typeof value as BindableType;
+}
 
 function child<T>(node: Node<T>, key: object): Node<T> {
   let found = node.children.get(key);

@@ -74,8 +74,6 @@ class PostgresqlDialect extends Dialect {
   override readonly nowMillis: Statement =
     sql`floor(extract(epoch from clock_timestamp()) * 1000)::bigint`;
 
-  override readonly lockRow: Statement = sql` for update`;
-
   override supports(server: ServerInfo): boolean {
     return server.product === "PostgreSQL" && Number.parseInt(server.version) >= lowestMajor;
   }

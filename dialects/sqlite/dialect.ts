@@ -56,7 +56,7 @@ class SqliteDialect extends Dialect {
   override readonly nowMillis: Statement =
     sql`cast(round((julianday('now') - 2440587.5) * 86400000) as integer)`;
 
-  override readonly lockRow = undefined;
+  override readonly lockRow: undefined = undefined;
 
   override supports(server: ServerInfo): boolean {
     const [major = 0, minor = 0] = server.version.split(".").map(Number);

@@ -20,11 +20,13 @@ function assertRefused(check: () => unknown, allowed: string, received: string):
   assertEquals(message, `Cannot ${action}: ${allowed}: received ${received}`);
 }
 
+const exact = { name: "exact", ignoresTrailingSpace: false };
+
 Deno.test("a key of 1 to 255 UTF-16 units is taken as it is", () => {
   for (
     const key of ["a", " ", "a ", "größe", "🦕", "🦕".repeat(127), "x".repeat(255), "\n", "'\""]
   ) {
-    assertEquals(checkKey(action, key), key);
+    assertEquals(checkKey(action, key, exact), key);
   }
 });
 
@@ -47,7 +49,7 @@ Deno.test("what is no key is refused with its fault", () => {
       [undefined, "the key must be a string", "undefined"],
       [["a"], "the key must be a string", "an array"],
     ] as const
-  ) assertRefused(() => checkKey(action, key), allowed, received);
+  ) assertRefused(() => checkKey(action, key, exact), allowed, received);
 });
 
 Deno.test("an integer is a bigint or a safe number within its bounds", () => {

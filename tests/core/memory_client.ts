@@ -82,7 +82,6 @@ export class MemoryClient implements Client {
 export class MemoryDialect extends Dialect {
   override readonly name: string;
   override readonly nowMillis: Statement = sql`0`;
-  override readonly lockRow: Statement = sql` for update`;
   /** The servers that it was asked about. */
   readonly asked: ServerInfo[] = [];
   /** The columns that every table has. */

@@ -50,11 +50,26 @@ Deno.test("a statement without parts is its text", () => {
   assertEquals(textRenderer().render(sql`commit`), { text: { text: "commit" }, values: [] });
 });
 
-Deno.test("the same template with other values gives the identical text", () => {
+Deno.test("the same template with other values of the same types gives the identical text", () => {
   const renderer = textRenderer();
   const render = (value: SqlPart) => renderer.render(sql`select ${value} from ${a}`).text;
-  assertStrictEquals(render(1), render("two"));
-  assertStrictEquals(render(null), render(true));
+  for (const [one, other] of [[1, 2], ["one", "two"], [1n, 2n], [true, false], [null, null]]) {
+    assertStrictEquals(render(one ?? null), render(other ?? null));
+  }
+});
+
+Deno.test("a text may depend on the types of its values, also where a fragment holds them", () => {
+  const renderer = new Renderer({
+    quote: doubleQuoted,
+    make: (pieces, types) =>
+      pieces.reduce((text, piece, at) => `${text}<${types[at - 1]}>${piece}`),
+  });
+  const render = (value: SqlPart) => renderer.render(sql`${sql`${a} = ${value}`}, ${"x"}`).text;
+  assertEquals(
+    [1, "one", 1n, true, null, 2n].map(render),
+    ["number", "string", "bigint", "boolean", "null", "bigint"]
+      .map((type) => `"a" = <${type}>, <string>`),
+  );
 });
 
 Deno.test("the same template with another identifier or fragment gives another text", () => {

@@ -154,8 +154,8 @@ export const mutants: readonly Mutant[] = [
   {
     breaks: "the reason is read from the primary",
     file: rangeStore,
-    find: ": sql`${this.#select(key)}${lockRow}`",
-    replace: ": this.#select(key)",
+    find: "const statement = this.#select(key, lockRow);",
+    replace: "const statement = this.#select(key);",
   },
   {
     breaks: "the text of a read contains the clock",

@@ -11,7 +11,7 @@ import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import postgres from "postgres";
 import ts from "typescript";
-import { type Database, databaseName, databases } from "../databases.ts";
+import { type Database, databaseName, databases } from "../databases/mod.ts";
 import { askedServers, askedServersVariable } from "../servers/asked.ts";
 import { run } from "../servers/process.ts";
 import type { ServerAddress } from "../servers/server.ts";

@@ -3,7 +3,7 @@
  * a {@linkcode KitResult} as a line of JSON when a case has ended, and exits when its standard input
  * ends, which is when whoever started it is gone.
  *
- * It is bundled with the contexts of `tests/databases.ts`; the library is not in the bundle. No case
+ * It is bundled with the contexts of `tests/databases/mod.ts`; the library is not in the bundle. No case
  * runs if an entry of the library is loaded from anywhere but the folder where npm put it.
  *
  * @module
@@ -11,7 +11,7 @@
 
 import process from "node:process";
 import { inspect } from "node:util";
-import { databases } from "../databases.ts";
+import { databases } from "../databases/mod.ts";
 import { rangeCases } from "../tck/mod.ts";
 
 /** What a line says. */

@@ -393,10 +393,8 @@ export const faultCases: readonly TckCase[] = [
         }
         check(contains(statement, dialect.nowMillis), `${name} contains the clock`);
         if (name !== "range.read") {
-          check(
-            dialect.lockRow !== undefined && contains(statement, dialect.lockRow),
-            `${name} locks`,
-          );
+          const lock = dialect.lockRow?.hint ?? dialect.lockRow?.clause;
+          check(lock !== undefined && contains(statement, lock), `${name} locks`);
         }
       }
     },

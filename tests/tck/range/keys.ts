@@ -1,4 +1,5 @@
-import { checkEqual } from "../check.ts";
+import { InvalidArgumentError } from "../../../core/errors.ts";
+import { check, checkEqual, checkRejects } from "../check.ts";
 import type { TckCase, TckContext } from "../context.ts";
 
 /** Reserves from each key and checks that none shares its values with another. */
@@ -17,9 +18,32 @@ async function checkDistinct(context: TckContext, keys: readonly string[]): Prom
 /** What counts as one key. */
 export const keyCases: readonly TckCase[] = [
   {
-    name: "keys that differ only in case, accent or a trailing space are different",
-    run: (context) =>
-      checkDistinct(context, ["Order", "order", "ordér", "order ", "ORDER", "order  ", " order"]),
+    name: "keys that differ only in case or accent are different",
+    run: (context) => checkDistinct(context, ["Order", "order", "ordér", "ORDER", "ORDÉR"]),
+  },
+  {
+    name:
+      "keys that differ only in spaces around them are different, or refused where they cannot be",
+    async run(context) {
+      if (!context.dialect.ignoresTrailingSpace) {
+        return await checkDistinct(context, ["order", "order ", "order  ", " order", " order "]);
+      }
+      await checkDistinct(context, ["order", " order", "  order"]);
+      const { ranges } = await context.open();
+      for (const key of ["order ", " "]) {
+        for (
+          const refused of [
+            ranges.reserve(key, 1),
+            ranges.seal(key),
+            ranges.advance(key, 9),
+            ranges.read(key),
+          ]
+        ) {
+          const { message } = await checkRejects(refused, InvalidArgumentError);
+          check(message.includes("must not end in a space"), message);
+        }
+      }
+    },
   },
   {
     name: "keys that differ only in normalisation form are different",

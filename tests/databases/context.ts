@@ -1,0 +1,83 @@
+/**
+ * Runs a case of the compatibility kit on a database under one driver.
+ *
+ * @module
+ */
+
+import {
+  Deadline,
+  Identifier,
+  openStore,
+  sql,
+  type Store,
+  type StoreOptions,
+  systemRuntime,
+} from "../../mod.ts";
+import type { TckContext, TckOpenOptions } from "../tck/mod.ts";
+import type { Begun, Connected, Driver } from "./driver.ts";
+
+/** Runs a case with tables of its own, and removes all that it left. */
+export async function runOn(
+  driver: Driver,
+  work: (context: TckContext) => Promise<void>,
+): Promise<void> {
+  const { dialect, schema, connect } = driver;
+  const opened: Connected[] = [];
+  const stores: Store[] = [];
+  const transactions: Begun[] = [];
+  const rangeTable = `ranges_${crypto.randomUUID().replaceAll("-", "_")}`;
+
+  const connected = async (): Promise<Connected> => {
+    const connection = await connect();
+    opened.push(connection);
+    return connection;
+  };
+  const begin = async (): Promise<Begun> => {
+    const begun = await (await connected()).begin();
+    const transaction = {
+      ...begun,
+      async open(options: StoreOptions = {}) {
+        const store = await begun.open({ rangeTable, ...options });
+        stores.push(store);
+        return store;
+      },
+      rollback: once(() => begun.rollback()),
+    };
+    transactions.push(transaction);
+    return transaction;
+  };
+  const context: TckContext = {
+    dialect,
+    schema,
+    tables: { rangeTable },
+    client: async () => (await connected()).client,
+    async open({ client, ...options }: TckOpenOptions = {}) {
+      const store = await openStore(client ?? await context.client(), {
+        rangeTable,
+        initSchema: true,
+        dialects: [dialect],
+        ...options,
+      });
+      stores.push(store);
+      return store;
+    },
+    begin,
+    inside: begin,
+  };
+  try {
+    await work(context);
+  } finally {
+    for (const transaction of transactions) await transaction.rollback();
+    const { client } = await connected();
+    const table = Identifier.parse(rangeTable, "rangeTable");
+    const call = { name: "drop", deadline: new Deadline(systemRuntime, { timeoutMs: 30_000 }) };
+    await client.query(sql`drop table if exists ${table}`, call);
+    for (const store of stores) await store.close();
+    for (const connection of opened) await connection.end();
+  }
+}
+
+function once(work: () => Promise<void>): () => Promise<void> {
+  let done: Promise<void> | undefined;
+  return () => done ??= work();
+}

@@ -1,0 +1,63 @@
+/**
+ * PostgreSQL, over `postgres` and over `pg`.
+ *
+ * @module
+ */
+
+// @ts-types="npm:@types/pg@^8.15.0"
+import type pg from "pg";
+import type { StoreOptions } from "../../mod.ts";
+import {
+  openStore,
+  PgClient,
+  PostgresJsClient,
+  type PostgresJsSql,
+  postgresqlDialect,
+} from "../../dialects/postgresql/mod.ts";
+import { anything, type Connected, type Driver, type Drivers, openTransaction } from "./driver.ts";
+
+/** Over either driver. */
+export const postgresql: Drivers = (url) => [postgresJs(url), nodePostgres(url)];
+
+function postgresJs(url: string): Driver {
+  const connect = async (): Promise<Connected> => {
+    const { default: postgres } = await import("postgres");
+    const pool = postgres(url, { max: 4, onnotice: () => {} });
+    const client = new PostgresJsClient(pool, { opened: false, exclusive: false, prepare: true });
+    const begin = () =>
+      openTransaction((hold) =>
+        pool.begin((transaction) =>
+          hold({
+            session: client.session(transaction),
+            open: (options) => openStore(anything<PostgresJsSql>(transaction), options),
+          })
+        )
+      );
+    return { client, begin, end: () => pool.end({ timeout: 1 }) };
+  };
+  return { name: "postgres", dialect: postgresqlDialect, schema: "public", connect };
+}
+
+function nodePostgres(url: string): Driver {
+  const connect = async (): Promise<Connected> => {
+    const { default: { Pool } }: { default: typeof pg } = await import("pg");
+    const pool = new Pool({ connectionString: url, max: 4 });
+    const client = new PgClient(pool, {
+      exclusive: false,
+      prepare: true,
+    });
+    const begin = async () => {
+      const connection = await pool.connect();
+      await connection.query("begin");
+      const rollback = async () => {
+        await connection.query("rollback");
+        connection.release();
+      };
+      const open = (options?: StoreOptions) =>
+        openStore(connection, { ...options, exclusive: true });
+      return { session: client.session(connection), open, rollback };
+    };
+    return { client, begin, end: () => pool.end() };
+  };
+  return { name: "pg", dialect: postgresqlDialect, schema: "public", connect };
+}
