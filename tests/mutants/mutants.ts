@@ -172,8 +172,14 @@ export const mutants: readonly Mutant[] = [
   {
     breaks: "texts are remembered by which parts are bound",
     file: "core/sql/statement.ts",
-    find: "found = child(found, boundValue);",
+    find: "found = child(found, markers[typeOf(part)]);",
     replace: "",
+  },
+  {
+    breaks: "texts are remembered by the types of what is bound",
+    file: "core/sql/statement.ts",
+    find: "markers[typeOf(part)]",
+    replace: "markers.null",
   },
   {
     breaks: "identifiers are quoted",
