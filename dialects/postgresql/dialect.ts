@@ -222,6 +222,7 @@ const kinds: ReadonlyMap<string, StoreErrorKind> = new Map([
   ["42P07", "duplicate"],
   ["53100", "diskFull"],
   ["53300", "connection"],
+  ["55P03", "serialization"],
   ["57P01", "connection"],
   ["57P02", "connection"],
   ["57P03", "connection"],

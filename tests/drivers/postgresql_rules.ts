@@ -408,6 +408,58 @@ export function testDriver(driver: PostgresqlDriver): void {
     assertEquals(await fixture.nextValue("order"), undefined);
   });
 
+  for (
+    const [code, kind] of [["40001", "serialization"], ["40P01", "deadlock"], [
+      "55P03",
+      "serialization",
+    ]] as const
+  ) {
+    for (const fetchPlan of plans) {
+      test(`what the server rolls back with ${code} is repeated, plan ${fetchPlan}`, async (fixture) => {
+        await using pool = driver.open(fixture.url);
+        const kinds: unknown[] = [];
+        const store = await openStore(pool.target, {
+          ...fixture.options,
+          fetchPlan,
+          onEvent: (event) => void (event.type === "retry" && kinds.push(event.kind)),
+        });
+        await store.ranges.reserve("order", 10);
+        await using _ = await failing(fixture, { code, times: 2 });
+        assertEquals(await store.ranges.reserve("order", 10), { start: 11n, end: 21n });
+        assertEquals(kinds, [kind, kind]);
+      });
+    }
+  }
+
+  test("a lock that is not had within lock_timeout is asked for again", async (fixture) => {
+    const session = { lock_timeout: "20ms" };
+    await using pool = driver.open(fixture.url, { session });
+    const retried = Promise.withResolvers<void>();
+    const store = await openStore(pool.target, {
+      ...fixture.options,
+      onEvent: ({ type }) => void (type === "retry" && retried.resolve()),
+    });
+    await store.ranges.reserve("order", 10);
+    await using lock = await lockRow(fixture, "order");
+    const waiting = store.ranges.reserve("order", 10);
+    await settles(retried.promise, "a retry");
+    await lock.free();
+    assertEquals(await waiting, { start: 11n, end: 21n });
+  });
+
+  for (const fetchPlan of plans) {
+    test(`a full disk is told from other failures, and takes nothing, plan ${fetchPlan}`, async (fixture) => {
+      await using pool = driver.open(fixture.url);
+      const store = await openStore(pool.target, { ...fixture.options, fetchPlan });
+      await store.ranges.reserve("order", 10);
+      await using full = await failing(fixture, { code: "53100", times: 1_000 });
+      await assertStoreError(() => store.ranges.reserve("order", 10), "diskFull");
+      await assertStoreError(() => store.ranges.seal("order"), "diskFull");
+      await full[Symbol.asyncDispose]();
+      assertEquals(await store.ranges.reserve("order", 10), { start: 11n, end: 21n });
+    });
+  }
+
   test("a user without privileges is told from other failures", async (fixture) => {
     await fixture.createTable();
     const role = await fixture.role("password");
@@ -566,6 +618,35 @@ async function counted(
       proxy.resetTurns();
       await call();
       return proxy.turns;
+    },
+  };
+}
+
+/** Makes the server fail the next updates of the table with an error of its own. */
+async function failing(
+  { admin, table }: PostgresqlFixture,
+  { code, times }: { code: string; times: number },
+): Promise<AsyncDisposable> {
+  const name = `${table}_fail`;
+  // A sequence counts on whatever is rolled back.
+  await admin.unsafe(`
+    create sequence "${name}";
+    create function "${name}"() returns trigger language plpgsql as $$
+      begin
+        if nextval('"${name}"') <= ${times} then
+          raise exception 'as the test asked' using errcode = '${code}';
+        end if;
+        return new;
+      end
+    $$;
+    create trigger "${name}" before update on "${table}"
+      for each row execute function "${name}"();
+  `);
+  let dropped: Promise<unknown> | undefined;
+  return {
+    async [Symbol.asyncDispose]() {
+      dropped ??= admin.unsafe(`drop function "${name}" cascade; drop sequence "${name}"`);
+      await dropped;
     },
   };
 }
