@@ -15,7 +15,7 @@ import type { TckContext } from "../tck/mod.ts";
 import { runOn } from "./context.ts";
 import type { Drivers } from "./driver.ts";
 import { pglite } from "./pglite.ts";
-import { postgresql } from "./postgresql.ts";
+import { pgbouncer, postgresql } from "./postgresql.ts";
 import { sqlite } from "./sqlite.ts";
 
 /** A database under one driver. */
@@ -31,7 +31,7 @@ export interface Database {
 }
 
 /** By the name of a server without its version. */
-const families: Readonly<Record<string, Drivers>> = { pglite, postgresql, sqlite };
+const families: Readonly<Record<string, Drivers>> = { pgbouncer, pglite, postgresql, sqlite };
 
 /** The databases that this run has, each under every driver. */
 export function databases(): readonly Database[] {

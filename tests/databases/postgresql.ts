@@ -17,19 +17,23 @@ import {
 import { anything, type Connected, type Driver, type Drivers, openTransaction } from "./driver.ts";
 
 /** Over either driver. */
-export const postgresql: Drivers = (url) => [postgresJs(url), nodePostgres(url)];
+export const postgresql: Drivers = (url) => [postgresJs(url, true), nodePostgres(url, true)];
 
-function postgresJs(url: string): Driver {
+/** Behind a pooler that shares connections between transactions: nothing is prepared. */
+export const pgbouncer: Drivers = (url) => [postgresJs(url, false), nodePostgres(url, false)];
+
+function postgresJs(url: string, prepare: boolean): Driver {
   const connect = async (): Promise<Connected> => {
     const { default: postgres } = await import("postgres");
-    const pool = postgres(url, { max: 4, onnotice: () => {} });
-    const client = new PostgresJsClient(pool, { opened: false, exclusive: false, prepare: true });
+    const pool = postgres(url, { max: 4, prepare, onnotice: () => {} });
+    const client = new PostgresJsClient(pool, { opened: false, exclusive: false, prepare });
     const begin = () =>
       openTransaction((hold) =>
         pool.begin((transaction) =>
           hold({
             session: client.session(transaction),
-            open: (options) => openStore(anything<PostgresJsSql>(transaction), options),
+            open: (options) =>
+              openStore(anything<PostgresJsSql>(transaction), { ...options, prepare }),
           })
         )
       );
@@ -38,13 +42,13 @@ function postgresJs(url: string): Driver {
   return { name: "postgres", dialect: postgresqlDialect, schema: "public", connect };
 }
 
-function nodePostgres(url: string): Driver {
+function nodePostgres(url: string, prepare: boolean): Driver {
   const connect = async (): Promise<Connected> => {
     const { default: { Pool } }: { default: typeof pg } = await import("pg");
     const pool = new Pool({ connectionString: url, max: 4 });
     const client = new PgClient(pool, {
       exclusive: false,
-      prepare: true,
+      prepare,
     });
     const begin = async () => {
       const connection = await pool.connect();
@@ -54,7 +58,7 @@ function nodePostgres(url: string): Driver {
         connection.release();
       };
       const open = (options?: StoreOptions) =>
-        openStore(connection, { ...options, exclusive: true });
+        openStore(connection, { ...options, exclusive: true, prepare });
       return { session: client.session(connection), open, rollback };
     };
     return { client, begin, end: () => pool.end() };

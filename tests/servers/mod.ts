@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { pgbouncerServer } from "./pgbouncer.ts";
 import { pgliteServer } from "./pglite.ts";
 import { postgresqlServer } from "./postgresql.ts";
 import type { TestServer } from "./server.ts";
@@ -11,4 +12,9 @@ import { sqliteServer } from "./sqlite.ts";
 export * from "./server.ts";
 
 /** In the order in which they are named. */
-export const servers: readonly TestServer[] = [sqliteServer, pgliteServer, postgresqlServer()];
+export const servers: readonly TestServer[] = [
+  sqliteServer,
+  pgliteServer,
+  postgresqlServer(),
+  pgbouncerServer(),
+];

@@ -16,6 +16,7 @@ import postgres from "postgres";
 import { run, startProcess } from "./process.ts";
 import type { RunningServer, StartOptions, TestServer } from "./server.ts";
 import { freePort, removeFolder, temporaryFolder } from "./temporary.ts";
+import { runAs, unprivilegedOwner } from "./unprivileged.ts";
 import { until } from "./until.ts";
 
 /** Which PostgreSQL. */
@@ -173,9 +174,7 @@ async function startCluster(
       await chown(folder, owner.uid, owner.gid);
       await chown(data, owner.uid, owner.gid);
     }
-    const as = owner === undefined
-      ? []
-      : ["setpriv", `--reuid=${owner.uid}`, `--regid=${owner.gid}`, "--clear-groups"];
+    const as = runAs(owner);
     await run(
       [
         ...as,
@@ -244,12 +243,4 @@ async function askVersion(url: string): Promise<string> {
   } finally {
     await sql.end();
   }
-}
-
-/** Who runs the server when this process is root, whom initdb and postgres refuse. */
-async function unprivilegedOwner(): Promise<{ uid: number; gid: number } | undefined> {
-  if (process.getuid?.() !== 0) return undefined;
-  const user = await run(["id", "-u", "postgres"]).then(() => "postgres", () => "nobody");
-  const [uid, gid] = await Promise.all([run(["id", "-u", user]), run(["id", "-g", user])]);
-  return { uid: Number(uid), gid: Number(gid) };
 }
