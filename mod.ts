@@ -64,8 +64,8 @@ export interface UrlOptions extends StoreOptions {
 }
 
 /**
- * Opens a store from a URL: `postgres://…`, `postgresql://…`, `pglite:path`, `sqlite:path` or
- * `sqlite::memory:`. The store closes the connections that it opened.
+ * Opens a store from a URL: `postgres://…`, `postgresql://…`, `pglite:path`, `sqlserver://…`,
+ * `mssql://…`, `sqlite:path` or `sqlite::memory:`. The store closes the connections that it opened.
  *
  * Or over an adapter for a driver that the library does not know, with `dialects` or `dialect`.
  *
@@ -101,10 +101,13 @@ export async function openStore(
       return await (await import("./dialects/postgresql/mod.ts")).openStore(target, options);
     case "sqlite":
       return await (await import("./dialects/sqlite/mod.ts")).openStore(target, options);
+    case "sqlserver":
+    case "mssql":
+      return await (await import("./dialects/sqlserver/mod.ts")).openStore(target, options);
   }
   refuse(
     "open store",
-    "the URL must begin with postgres:, postgresql:, pglite: or sqlite:",
+    "the URL must begin with postgres:, postgresql:, pglite:, sqlserver:, mssql: or sqlite:",
     scheme === undefined ? "no scheme" : `${scheme}:…`,
   );
 }

@@ -9,6 +9,7 @@ import { doubleQuoted, scriptText } from "../core/sql/statement.ts";
 import { type Tables, tablesOf } from "../core/sql/tables.ts";
 import { postgresqlSchema } from "./postgresql.ts";
 import { sqliteSchema } from "./sqlite.ts";
+import { bracketed, sqlserverSchema } from "./sqlserver.ts";
 
 interface Database {
   readonly title: string;
@@ -21,6 +22,7 @@ const features: readonly Feature[] = ["range"];
 const databases: Readonly<Record<string, Database>> = {
   postgresql: { title: "PostgreSQL 15 or later", schema: postgresqlSchema, quote: doubleQuoted },
   sqlite: { title: "SQLite 3.35 or later", schema: sqliteSchema, quote: doubleQuoted },
+  sqlserver: { title: "SQL Server 2019 or later", schema: sqlserverSchema, quote: bracketed },
 };
 
 /** The databases that have a script. */

@@ -17,6 +17,7 @@ import type { Drivers } from "./driver.ts";
 import { pglite } from "./pglite.ts";
 import { pgbouncer, postgresql } from "./postgresql.ts";
 import { sqlite } from "./sqlite.ts";
+import { sqlserver } from "./sqlserver.ts";
 
 /** A database under one driver. */
 export interface Database {
@@ -31,7 +32,13 @@ export interface Database {
 }
 
 /** By the name of a server without its version. */
-const families: Readonly<Record<string, Drivers>> = { pgbouncer, pglite, postgresql, sqlite };
+const families: Readonly<Record<string, Drivers>> = {
+  pgbouncer,
+  pglite,
+  postgresql,
+  sqlite,
+  sqlserver,
+};
 
 /** The databases that this run has, each under every driver. */
 export function databases(): readonly Database[] {

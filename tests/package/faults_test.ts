@@ -36,6 +36,7 @@ const target = { types: "./mod.d.ts", import: "./mod.js", default: "./mod.js" };
 const others = {
   "./postgresql": target,
   "./sqlite": target,
+  "./sqlserver": target,
   "./tck": target,
 };
 

@@ -2,6 +2,7 @@ import process from "node:process";
 import { FencepostError, openStore } from "@fencepost/store";
 import "@fencepost/store/postgresql";
 import "@fencepost/store/sqlite";
+import "@fencepost/store/sqlserver";
 import "@fencepost/store/tck";
 
 for (const url of process.argv.slice(2)) {
