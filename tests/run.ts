@@ -2,8 +2,8 @@
  * Runs every test on every database that this machine can start, and the npm package in every
  * runtime that it can obtain: `deno task test [arguments of deno test]`.
  * `TEST_DATABASES=sqlite,postgresql-15` names the databases that must run, and no others do;
- * `TEST_RUNTIMES="node 20,bun 1.4"` names the runtimes. Who asks for PostgreSQL and names no runtime
- * asks for all of them.
+ * `postgresql` names every version of it. `TEST_RUNTIMES="node 20,bun 1.4"` names the runtimes. Who
+ * asks for PostgreSQL and names no runtime asks for all of them.
  *
  * It fails if a test failed, was ignored, or none ran; and if a database or runtime that was asked
  * for is unknown, could not start, or had no case while no filter was given. Its last line says how
@@ -55,8 +55,8 @@ function choose<T extends { readonly name: string }>(
   const names = Deno.env.get(variable)?.split(",").map((name) => name.trim())
     .filter((name) => name !== "");
   if (!names?.length) return { chosen: all, absent: [], asked: false };
-  const chosen = all.filter(({ name }) => names.includes(name));
-  const unknown = names.filter((name) => !all.some((one) => one.name === name));
+  const chosen = all.filter((one) => names.some((name) => isCalled(one.name, name)));
+  const unknown = names.filter((name) => !all.some((one) => isCalled(one.name, name)));
   const known = all.map(({ name }) => name).join(", ");
   return {
     chosen,
@@ -67,6 +67,11 @@ function choose<T extends { readonly name: string }>(
     ],
     asked: true,
   };
+}
+
+/** Whether a name means one: "mysql-9.7" is meant by its full name, and by "mysql". */
+function isCalled(fullName: string, name: string): boolean {
+  return fullName === name || fullName.startsWith(`${name}-`);
 }
 
 /** Resolves with whether the run failed. */
