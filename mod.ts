@@ -64,8 +64,9 @@ export interface UrlOptions extends StoreOptions {
 }
 
 /**
- * Opens a store from a URL: `postgres://…`, `postgresql://…`, `pglite:path`, `sqlserver://…`,
- * `mssql://…`, `sqlite:path` or `sqlite::memory:`. The store closes the connections that it opened.
+ * Opens a store from a URL: `postgres://…`, `postgresql://…`, `pglite:path`, `mysql://…`,
+ * `mariadb://…`, `sqlserver://…`, `mssql://…`, `sqlite:path` or `sqlite::memory:`. The store closes the
+ * connections that it opened.
  *
  * Or over an adapter for a driver that the library does not know, with `dialects` or `dialect`.
  *
@@ -99,6 +100,9 @@ export async function openStore(
     case "postgresql":
     case "pglite":
       return await (await import("./dialects/postgresql/mod.ts")).openStore(target, options);
+    case "mysql":
+    case "mariadb":
+      return await (await import("./dialects/mysql/mod.ts")).openStore(target, options);
     case "sqlite":
       return await (await import("./dialects/sqlite/mod.ts")).openStore(target, options);
     case "sqlserver":
@@ -107,7 +111,8 @@ export async function openStore(
   }
   refuse(
     "open store",
-    "the URL must begin with postgres:, postgresql:, pglite:, sqlserver:, mssql: or sqlite:",
+    "the URL must begin with postgres:, postgresql:, pglite:, mysql:, mariadb:, sqlserver:, mssql: or " +
+      "sqlite:",
     scheme === undefined ? "no scheme" : `${scheme}:…`,
   );
 }

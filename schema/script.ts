@@ -7,6 +7,8 @@
 import type { Feature, TableSchema } from "../core/sql/dialect.ts";
 import { doubleQuoted, scriptText } from "../core/sql/statement.ts";
 import { type Tables, tablesOf } from "../core/sql/tables.ts";
+import { mariadbSchema } from "./mariadb.ts";
+import { backQuoted, mysqlSchema } from "./mysql.ts";
 import { postgresqlSchema } from "./postgresql.ts";
 import { sqliteSchema } from "./sqlite.ts";
 import { bracketed, sqlserverSchema } from "./sqlserver.ts";
@@ -20,6 +22,8 @@ interface Database {
 const features: readonly Feature[] = ["range"];
 
 const databases: Readonly<Record<string, Database>> = {
+  mariadb: { title: "MariaDB 10.11 or later", schema: mariadbSchema, quote: backQuoted },
+  mysql: { title: "MySQL 8.4 or later", schema: mysqlSchema, quote: backQuoted },
   postgresql: { title: "PostgreSQL 15 or later", schema: postgresqlSchema, quote: doubleQuoted },
   sqlite: { title: "SQLite 3.35 or later", schema: sqliteSchema, quote: doubleQuoted },
   sqlserver: { title: "SQL Server 2019 or later", schema: sqlserverSchema, quote: bracketed },

@@ -1,4 +1,5 @@
 import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
+import { openStore as openMysql } from "../../dialects/mysql/mod.ts";
 import { openStore as openPostgresql } from "../../dialects/postgresql/mod.ts";
 import { openStore as openSqlite } from "../../dialects/sqlite/mod.ts";
 import { InvalidArgumentError, openStore } from "../../mod.ts";
@@ -9,7 +10,7 @@ const password = "s3cr3t";
 Deno.test("a URL whose scheme is not known is refused with the schemes that are", async () => {
   for (
     const [url, received] of [
-      ["mysql://host/db", "mysql:…"],
+      ["oracle://host/db", "oracle:…"],
       ["http://host/db", "http:…"],
       ["file:test.db", "file:…"],
       ["test.db", "no scheme"],
@@ -20,7 +21,7 @@ Deno.test("a URL whose scheme is not known is refused with the schemes that are"
   ) {
     const { message } = await assertRejects(() => openStore(url), InvalidArgumentError);
     assert(message.endsWith(`received "${received}"`), message);
-    for (const scheme of ["postgres:", "postgresql:", "pglite:", "sqlite:"]) {
+    for (const scheme of ["postgres:", "postgresql:", "pglite:", "mysql:", "mariadb:", "sqlite:"]) {
       assertStringIncludes(message, scheme);
     }
   }
@@ -41,7 +42,11 @@ const urls = [
   `postgres://u:${password}@`,
   `postgres:u:${password}@host`,
   `postgres://u:${password}@127.0.0.1:1/db`,
-  `mysql://u:${password}@h/d`,
+  `mysql://u:${password}@127.0.0.1:1/d`,
+  `mysql://u:${password}@host:notaport/d`,
+  `mysql://u:${password}%@127.0.0.1:1/d`,
+  `mariadb://u:${password}@[::1/d`,
+  `mariadb:u:${password}@`,
   `POSTGRES://u:${password}@h/d`,
   `postgres//u:${password}@h/d`,
   `u:${password}@h/d`,
@@ -50,7 +55,7 @@ const urls = [
 
 for (const url of urls) {
   Deno.test(`no part of the password of ${url} is in an error`, async () => {
-    for (const open of [openStore, openPostgresql]) {
+    for (const open of [openStore, openMysql, openPostgresql]) {
       const error = await assertRejects(() => open(url, { timeoutMs: 2_000 }), Error);
       assert(!allWords(error).includes(password), `it is in ${error.message}`);
     }

@@ -14,6 +14,7 @@ import { askedServers } from "../servers/asked.ts";
 import type { TckContext } from "../tck/mod.ts";
 import { runOn } from "./context.ts";
 import type { Drivers } from "./driver.ts";
+import { mariadb, mysql } from "./mysql.ts";
 import { pglite } from "./pglite.ts";
 import { pgbouncer, postgresql } from "./postgresql.ts";
 import { sqlite } from "./sqlite.ts";
@@ -23,6 +24,8 @@ import { sqlserver } from "./sqlserver.ts";
 export interface Database {
   /** The database alone: "postgresql-15". */
   readonly server: string;
+  /** The database without its version: "postgresql". */
+  readonly family: string;
   /** The driver, where the database has several. */
   readonly driver: string | undefined;
   /** The database, and the driver where it has several: "postgresql-15 (pg)". */
@@ -33,6 +36,8 @@ export interface Database {
 
 /** By the name of a server without its version. */
 const families: Readonly<Record<string, Drivers>> = {
+  mariadb,
+  mysql,
   pgbouncer,
   pglite,
   postgresql,
@@ -46,6 +51,7 @@ export function databases(): readonly Database[] {
     const family = name.replace(/-[\d.]+$/, "");
     return (families[family]?.(url) ?? []).map((driver) => ({
       server: name,
+      family,
       driver: driver.name,
       name: databaseName(name, driver.name),
       run: (work: (context: TckContext) => Promise<void>) => runOn(driver, work),

@@ -35,7 +35,7 @@ export interface Manifest {
 }
 
 /** The drivers that an application may bring. */
-export const drivers = ["@electric-sql/pglite", "mssql", "pg", "postgres"] as const;
+export const drivers = ["@electric-sql/pglite", "mssql", "mysql2", "pg", "postgres"] as const;
 
 /** The package.json, out of the one that `deno pack` wrote. */
 export function manifestOf(packed: Pick<Manifest, "main" | "types" | "exports">): Manifest {

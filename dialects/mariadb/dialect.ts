@@ -1,0 +1,24 @@
+/**
+ * The SQL that MariaDB speaks differently from MySQL.
+ *
+ * @module
+ */
+
+import type { Dialect, Feature, TableSchema } from "../../core/sql/dialect.ts";
+import type { Tables } from "../../core/sql/tables.ts";
+import { mariadbSchema } from "../../schema/mariadb.ts";
+import { MysqlDialect } from "../mysql/dialect.ts";
+
+class MariadbDialect extends MysqlDialect {
+  override readonly name = "mariadb";
+  protected override readonly product = "MariaDB";
+  protected override readonly lowest = [10, 6] as const;
+  protected override readonly promised = [10, 11] as const;
+
+  override schema(feature: Feature, tables: Tables): readonly TableSchema[] {
+    return mariadbSchema(feature, tables);
+  }
+}
+
+/** The dialect of MariaDB, 10.11 or later; 10.6 is not refused. */
+export const mariadbDialect: Dialect = new MariadbDialect();
