@@ -32,6 +32,8 @@ export interface TdsDatabase extends TdsServer {
   };
   /** Answers an asked-for statement before the database does, if it gives an answer. */
   interfere: (asked: Asked) => Answered | undefined | Promise<Answered | undefined>;
+  /** Makes of the database's answer what is sent. */
+  around: (answered: Answered) => Answered;
 }
 
 /** Starts one. */
@@ -56,14 +58,22 @@ export async function startTdsDatabase(): Promise<TdsDatabase> {
     type: "nvarchar",
   };
   const server = await startTds(async (asked) => {
-    const { session } = asked;
-    const connection = connections.get(session) ?? open();
-    connections.set(session, connection);
-    return await database.interfere(asked) ?? await run(connection, asked, about);
+    const { session, signal } = asked;
+    if (!connections.has(session)) {
+      connections.set(session, open());
+      // A server takes back what was begun on a connection that goes.
+      session.ended.then(() => connections.get(session)?.close());
+    }
+    const connection = connections.get(session) ?? main;
+    const interfering = await database.interfere(asked);
+    if (interfering?.rolledBack && connection.isTransaction) connection.exec("rollback");
+    if (interfering !== undefined) return interfering;
+    return signal.aborted ? {} : database.around(await run(connection, asked, about));
   });
   const database: TdsDatabase = {
     about,
     interfere: () => undefined,
+    around: (answered) => answered,
     url: server.url,
     port: server.port,
     asked: server.asked,
@@ -77,7 +87,8 @@ export async function startTdsDatabase(): Promise<TdsDatabase> {
     forget: () => server.forget(),
     async [Symbol.asyncDispose]() {
       await server[Symbol.asyncDispose]();
-      for (const connection of [main, ...connections.values()]) connection.close();
+      await Promise.all([...connections.keys()].map(({ ended }) => ended));
+      main.close();
       await removeFolder(folder);
     },
   };
@@ -103,9 +114,10 @@ async function run(
     return {};
   }
   // What a careless application does to a connection that it gives back.
-  if (/^begin transaction$/.test(asked.text)) {
-    session.transactions++;
-    database.exec("begin");
+  const [, careless] = /^(begin|rollback) transaction$/.exec(asked.text) ?? [];
+  if (careless !== undefined) {
+    session.transactions = careless === "begin" ? 1 : 0;
+    database.exec(careless);
     return {};
   }
   const [guarded = "", most] = guard.exec(asked.text) ?? [];
@@ -191,14 +203,15 @@ function translated(text: string): string {
       "update set next_value = known.next_value \\+ (?<size>@p\\d) " +
       "when not matched then insert \\(range_key, next_value, sealed\\) " +
       "values \\(asked.range_key, (?<first>@p\\d), 0\\) " +
-      "output inserted.next_value into @reserved; select next_value from @reserved;$",
+      "output inserted.next_value into @reserved; " +
+      "select next_value(?<nonce>, @p\\d as nonce)? from @reserved;$",
   ).exec(text.replaceAll(/\s+/g, " "))?.groups;
   if (merge !== undefined) {
-    const { table, key, most, size, first } = merge;
+    const { table, key, most, size, first, nonce = "" } = merge;
     return plain(
       `insert into ${table} as known (range_key, next_value, sealed) values (${key}, ${first}, 0) ` +
         `on conflict (range_key) do update set next_value = known.next_value + ${size} ` +
-        `where known.sealed = 0 and known.next_value <= ${most} returning next_value`,
+        `where known.sealed = 0 and known.next_value <= ${most} returning next_value${nonce}`,
     );
   }
   return plain(text);

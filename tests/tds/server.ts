@@ -67,6 +67,8 @@ export interface TdsSession {
   transactions: number;
   /** Whether it is in implicit mode. */
   implicit: boolean;
+  /** Resolves when it has ended. */
+  readonly ended: Promise<void>;
   /** Ends it, as a server that goes away does. */
   cut(): void;
 }
@@ -106,6 +108,7 @@ export async function startTds(answer: Answer): Promise<TdsServer> {
       id: ++ids,
       transactions: 0,
       implicit: false,
+      ended: new Promise((resolve) => socket.once("close", () => resolve())),
       cut: () => socket.destroy(),
     };
     sessions.add(session);
