@@ -38,6 +38,8 @@ const action = "open store";
 const form = "the URL must be of the form sqlserver://host:port/database";
 const parameterNames = ["encrypt", "trustServerCertificate", "instanceName", "appName", "max"];
 const defaultMax = 10;
+/** What stands in a host's place in a URL of another kind, such as JDBC's, may be a password. */
+const hostPattern = /^(?:[\w.-]+|\[[\da-f:.]+\])$/i;
 
 /**
  * Reads a URL.
@@ -57,7 +59,7 @@ export function configOf(
   }
   const parsed = parse(url);
   const received = `${scheme}:…`;
-  if (parsed === undefined || parsed.hostname === "") refuse(action, form, received);
+  if (parsed === undefined || !hostPattern.test(parsed.hostname)) refuse(action, form, received);
   const decode = (text: string): string | undefined => {
     try {
       return decodeURIComponent(text) || undefined;
