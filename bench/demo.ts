@@ -19,8 +19,9 @@ import { IdSet } from "./demo_ids.ts";
 import { type Drawn, grouped, reportLines } from "./demo_report.ts";
 import { Worker } from "./demo_workers.ts";
 import { startProgress } from "./progress.ts";
-import { refusal } from "./arguments.ts";
-import { familyOf, onDatabase, openTarget, serverNames } from "./target.ts";
+import { listed, refusal } from "./arguments.ts";
+import { familyOf, onDatabase } from "./client.ts";
+import { openTarget, serverNames } from "./target.ts";
 
 const processes = 4;
 const callers = 4;
@@ -35,10 +36,10 @@ deno task demo [URL | --server NAME] [--seconds N] [--plant-duplicate]
 
 Four processes draw ids from one key at once, and every id is checked.
 
-  URL                the database, postgres://user@host/database or sqlite:file;
-                     without one, SQLite in a temporary folder
+  URL                the database, such as postgres://user@host/database or
+                     sqlite:file; without one, SQLite in a temporary folder
   --server NAME      starts a database that lasts as long as the demo, one of
-                     ${allowedServers.join(", ")}
+                     ${listed(allowedServers, 21)}
   --seconds N        how long they draw, 6 unless given
   --plant-duplicate  gives one id out a second time, which has to be found
   --help             prints this

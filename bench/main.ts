@@ -9,14 +9,14 @@
 import process from "node:process";
 import { parseArgs } from "node:util";
 import { FencepostError, InvalidArgumentError } from "../mod.ts";
-import { refusal } from "./arguments.ts";
+import { listed, refusal } from "./arguments.ts";
 import { driversOf } from "./drivers/mod.ts";
 import { countRuns, measure } from "./harness.ts";
 import { startProgress } from "./progress.ts";
 import { comparisonTable, disagreements, resultRows, type Results, resultTable } from "./report.ts";
 import { openReserveSuite } from "./reserve.ts";
 import { printTable } from "../tests/table.ts";
-import { openTarget } from "./target.ts";
+import { openTarget, serverNames } from "./target.ts";
 import { versionsOf } from "./versions.ts";
 
 const usage = `Usage: deno task bench SUITE [options]
@@ -28,7 +28,8 @@ Options:
   --db URL              a database that runs already; a new table named
                         fencepost_bench_ and 8 hexadecimal digits is created
                         there, and dropped in the end
-  --server NAME         a throwaway server: sqlite, pglite, postgresql-15
+  --server NAME         a throwaway server, one of
+                        ${listed(serverNames, 24)}
                         (without either: SQLite in a temporary folder)
   --durable             the started server keeps what it committed through a
                         crash, as in production; without it the disk counts

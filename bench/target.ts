@@ -9,20 +9,10 @@
  * @module
  */
 
-import process from "node:process";
-import { DatabaseSync } from "node:sqlite";
-import postgres from "postgres";
 import { ConfigurationError, InvalidArgumentError } from "../core/errors.ts";
-import { systemRuntime } from "../core/runtime.ts";
-import type { Client } from "../core/sql/client.ts";
-import { Database, driverError } from "../core/sql/database.ts";
-import type { Dialect } from "../core/sql/dialect.ts";
-import { PgliteClient, PostgresJsClient, postgresqlDialect } from "../dialects/postgresql/mod.ts";
-import { NodeSqliteClient, sqliteDialect } from "../dialects/sqlite/mod.ts";
 import { type RunningServer, servers } from "../tests/servers/mod.ts";
-
-/** A kind of database, as the library's URLs tell them apart. */
-export type TargetFamily = "postgresql" | "sqlite" | "pglite";
+import { isRunning } from "../tests/servers/running.ts";
+import { familyOf, onDatabase, type TargetFamily } from "./client.ts";
 
 /** A database to run against. What was started for it ends when it is disposed of. */
 export interface Target extends AsyncDisposable {
@@ -68,52 +58,12 @@ export async function openTarget(where: Where): Promise<Target> {
     throw new InvalidArgumentError("Cannot open database: a URL and a server exclude each other");
   }
   const family = familyOf(url);
-  return {
+  const product = await onDatabase(
     url,
-    family,
-    product: await productOf(url, signal),
-    [Symbol.asyncDispose]: async () => {},
-  };
-}
-
-const timeoutMs = 5_000;
-
-/** What kind of database a URL names. */
-export function familyOf(url: string): TargetFamily {
-  const scheme = /^([a-z]+):/i.exec(url)?.[1]?.toLowerCase();
-  switch (scheme) {
-    case "postgres":
-    case "postgresql":
-      return "postgresql";
-    case "pglite":
-    case "sqlite":
-      return scheme;
-  }
-  throw new InvalidArgumentError(
-    "Cannot open database: the URL's scheme must be postgres, postgresql, pglite or sqlite: " +
-      `received ${scheme ?? "none"}`,
+    (_, { product, version }) => Promise.resolve(`${product} ${version}`),
+    { signal },
   );
-}
-
-/**
- * Does something on a connection of its own that the library has no call for. Statements end within
- * five seconds, and fail with the library's errors.
- */
-export async function onDatabase<T>(
-  url: string,
-  work: (database: Database, client: Client) => Promise<T>,
-): Promise<T> {
-  const { client, dialect } = await clientOf(url);
-  const database = new Database(client, { dialect, runtime: systemRuntime, timeoutMs });
-  try {
-    const result = await work(database, client);
-    await database.close();
-    return result;
-  } catch (error) {
-    // Not awaited: a server that never answers would hold up the error.
-    database.close().catch(() => {});
-    throw error;
-  }
+  return { url, family, product, [Symbol.asyncDispose]: async () => {} };
 }
 
 async function startTarget(name: string, { durable, signal }: Where): Promise<Target> {
@@ -139,66 +89,18 @@ async function startTarget(name: string, { durable, signal }: Where): Promise<Ta
   };
 }
 
-function startedProduct({ url, version }: RunningServer): string {
-  switch (familyOf(url)) {
-    case "sqlite":
-      return `SQLite ${version}, a file in a temporary folder`;
-    case "pglite":
-      return `PGlite, PostgreSQL ${version}, in a temporary folder`;
-    case "postgresql":
-      return `PostgreSQL ${version}${url === process.env.POSTGRESQL_URL ? "" : ", throwaway"}`;
-  }
-}
+const products: Readonly<Record<string, string>> = {
+  postgresql: "PostgreSQL",
+  pgbouncer: "PostgreSQL behind pgbouncer",
+  mysql: "MySQL",
+  mariadb: "MariaDB",
+  sqlserver: "SQL Server",
+  h2: "H2",
+};
 
-async function productOf(url: string, signal?: AbortSignal): Promise<string> {
-  return await onDatabase(url, async (database, client) => {
-    const call = { name: "open.server", deadline: database.deadline({ signal }) };
-    const { product, version } = await database.run(() => client.server(call), call);
-    return `${product} ${version}`;
-  });
-}
-
-async function clientOf(url: string): Promise<{ client: Client; dialect: Dialect }> {
-  const family = familyOf(url);
-  const path = url.slice(url.indexOf(":") + 1);
-  switch (family) {
-    case "sqlite":
-      return { client: sqliteClient(path.replace(/^\/\//, "")), dialect: sqliteDialect };
-    case "pglite":
-      return { client: await pgliteClient(path), dialect: postgresqlDialect };
-    case "postgresql":
-      return { client: postgresClient(url), dialect: postgresqlDialect };
-  }
-}
-
-function sqliteClient(path: string): Client {
-  if (path === "") throw new InvalidArgumentError("Cannot open database: sqlite: needs a path");
-  try {
-    return new NodeSqliteClient(new DatabaseSync(path, { timeout: 0 }), { opened: true });
-  } catch (error) {
-    throw driverError(sqliteDialect.classify(error), "open.connect", error);
-  }
-}
-
-async function pgliteClient(path: string): Promise<Client> {
-  const { PGlite } = await import("@electric-sql/pglite");
-  const client = new PgliteClient(new PGlite(path), { opened: true });
-  await client.ready();
-  return client;
-}
-
-function postgresClient(url: string): Client {
-  const options = { max: 1, fetch_types: false, prepare: false, onnotice: () => {} };
-  try {
-    return new PostgresJsClient(postgres(url, options), {
-      opened: true,
-      exclusive: true,
-      prepare: false,
-    });
-  } catch {
-    // The driver's error shows the URL, which may hold a password.
-    throw new InvalidArgumentError(
-      "Cannot open database: the URL must be of the form postgres://host/database",
-    );
-  }
+function startedProduct({ name, url, version }: RunningServer): string {
+  if (name === "sqlite") return `SQLite ${version}, a file in a temporary folder`;
+  if (name === "pglite") return `PGlite, PostgreSQL ${version}, in a temporary folder`;
+  const product = products[name.replace(/-.*/, "")] ?? name;
+  return `${product} ${version}${isRunning(url) ? "" : ", throwaway"}`;
 }

@@ -30,7 +30,8 @@ function locked(name: string): string {
   const file = new URL("../deno.lock", import.meta.url);
   const { specifiers } = JSON.parse(readFileSync(file, "utf8"));
   for (const [specifier, version] of Object.entries(specifiers)) {
-    if (specifier.startsWith(`npm:${name}@`)) return String(version);
+    // Which versions its own peers have comes after an underscore.
+    if (specifier.startsWith(`npm:${name}@`)) return String(version).split("_", 1).join();
   }
   return "unknown";
 }

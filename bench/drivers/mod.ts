@@ -15,6 +15,11 @@ export async function driversOf(family: string): Promise<readonly BenchDriver[]>
       return [(await import("./postgres.ts")).postgresJs, (await import("./pg.ts")).nodePostgres];
     case "pglite":
       return [(await import("./pglite.ts")).pglite];
+    case "mysql":
+    case "mariadb":
+      return [(await import("./mysql2.ts")).mysql2];
+    case "sqlserver":
+      return [(await import("./mssql.ts")).mssqlDriver];
     case "sqlite":
       return [(await import("./node_sqlite.ts")).nodeSqlite];
   }

@@ -15,12 +15,13 @@ import { fileURLToPath } from "node:url";
 import { IdSet } from "../../bench/demo_ids.ts";
 import type { WorkerSettings } from "../../bench/demo_pipe.ts";
 import { Worker } from "../../bench/demo_workers.ts";
-import { onDatabase } from "../../bench/target.ts";
+import { onDatabase } from "../../bench/client.ts";
 import { Identifier, openStore, sql, type Statement, StoreError } from "../../mod.ts";
 import { askedServers } from "../servers/asked.ts";
 import { run } from "../servers/process.ts";
 import { removeFolder, temporaryFolder } from "../servers/temporary.ts";
 import { until } from "../servers/until.ts";
+import { startTdsDatabase } from "../tds/database.ts";
 
 interface Ended {
   /** Null if a signal ended it. */
@@ -153,6 +154,14 @@ for (const { name, url } of databases) {
   });
 }
 
+test("a demo runs over mssql", async ({ start }) => {
+  await using server = await startTdsDatabase();
+  const ended = await start(server.url, "--seconds", "0.5").ended;
+  assertEquals([ended.code, ended.errors], [0, []]);
+  assertMatch(ended.lines.at(-1) ?? "", /^[1-9]\d* ids from 4 processes, 0 duplicates$/);
+  await assertDropped(server.url, tableOf(ended));
+});
+
 test("a demo that is told to end leaves no process", async ({ start, folder }) => {
   const file = `${folder}/test.db`;
   const demo = start(`sqlite:${file}`, "--seconds", "600");
@@ -233,7 +242,7 @@ test("arguments that are not allowed are refused in one line", async ({ start })
     ["--seconds", "--seconds", "soon"],
     ["--server", "--server", "oracle"],
     ["--server", "--server", "sqlite", "sqlite:file"],
-    ["scheme", "mysql://user:secret@localhost/shop"],
+    ["scheme", "oracle://user:secret@localhost/shop"],
     ["one URL", "sqlite:a", "sqlite:b"],
     ["inside one process", "sqlite::memory:"],
     ["inside one process", "pglite:folder"],

@@ -2,6 +2,7 @@ import { assert, assertEquals, assertMatch, assertNotEquals, assertRejects } fro
 import { readdir } from "node:fs/promises";
 import { connect } from "node:net";
 import process from "node:process";
+import { startTdsDatabase } from "../tds/database.ts";
 import { askedServers } from "./asked.ts";
 import { servers, type TestServer } from "./mod.ts";
 import { h2Server } from "./h2.ts";
@@ -104,6 +105,15 @@ for (const { name, url, version } of asked) {
     assert(await isListening(url));
   });
 }
+
+Deno.test("SQLSERVER_URL names a server that is asked for its version", async () => {
+  await using database = await startTdsDatabase();
+  const columns = [{ name: "version", type: "nvarchar" }] as const;
+  database.interfere = () => ({ results: [{ columns, rows: [["16.0.4100.1"]] }] });
+  const server = await withEnvironment({ SQLSERVER_URL: database.url }, sqlserverServer);
+  const { name, url, version } = await server.start();
+  assertEquals([name, url, version], ["sqlserver", database.url, "16.0.4100.1"]);
+});
 
 for (const [variable, find] of Object.entries(running)) {
   Deno.test(`${variable} that leads nowhere is told in one line, without its password`, async () => {

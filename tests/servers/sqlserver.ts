@@ -6,6 +6,7 @@
  */
 // @ts-types="npm:@types/mssql@^12.3.0"
 import type mssql from "mssql";
+import { configOf } from "../../dialects/sqlserver/url.ts";
 import { runningServer } from "./running.ts";
 import type { TestServer } from "./server.ts";
 
@@ -29,24 +30,12 @@ export async function sqlserverServer(): Promise<TestServer> {
 
 async function askVersion(url: string): Promise<string> {
   const { default: { ConnectionPool } }: { default: typeof mssql } = await import("mssql");
-  const { hostname, port, username, password, pathname, searchParams } = new URL(url);
-  const pool = new ConnectionPool({
-    server: hostname,
-    port: port === "" ? undefined : Number(port),
-    user: decodeURIComponent(username),
-    password: decodeURIComponent(password),
-    database: decodeURIComponent(pathname.slice(1)) || undefined,
-    options: {
-      encrypt: searchParams.get("encrypt") !== "false",
-      trustServerCertificate: searchParams.get("trustServerCertificate") === "true",
-    },
-    connectionTimeout: 5_000,
-    requestTimeout: 5_000,
-  });
+  const timeouts = { connectionTimeout: 5_000, requestTimeout: 5_000 };
+  const pool = new ConnectionPool({ ...configOf(url, {}), ...timeouts });
   try {
     await pool.connect();
     const { recordset: [row] } = await pool.query<{ version: string }>`
-      select cast(serverproperty('ProductVersion') as varchar(32)) as version`;
+      select cast(serverproperty('ProductVersion') as nvarchar(128)) as version`;
     return row?.version ?? "unknown";
   } finally {
     await pool.close();
