@@ -121,7 +121,7 @@ async function reserveStatement({ dialect }: BenchConnection, key: string): Prom
       return Promise.resolve({ rows: [], affected: 0 });
     },
   };
-  await dialect.reserve(session, { table, key, size: BigInt(size), initialOffset: 1n });
+  await dialect.reserve(session, { table, key, size: BigInt(size), initialOffset: 1n, nonce: 1n });
   const [statement] = sent;
   if (statement === undefined || sent.length > 1) {
     throw new TypeError(`Cannot measure ${dialect.name}: a reserve is not one statement`);

@@ -24,6 +24,8 @@
  * What can fail: a call ends with an unknown outcome (a timeout, a broken connection). Then nothing
  * is repeated; if the statement had committed, its values are a gap. A value that cannot be the one
  * that was written (below `size`, or below what this process had received before) hands out nothing.
+ * Neither does a row without the number that its statement was given, and no other was: drivers and
+ * poolers have given a statement the answer to another.
  *
  * The method is that of CosId's range store: one counter row a key, moved in one statement.
  *
@@ -41,7 +43,13 @@ import { emit } from "../events.ts";
 import type { CallOptions, Deadline } from "../runtime.ts";
 import type { QueryOptions, TransactionScript } from "../sql/client.ts";
 import type { Database } from "../sql/database.ts";
-import { maxValue, type RangeRow, type ReserveRequest, type RowLock } from "../sql/dialect.ts";
+import {
+  maxValue,
+  nextValueOf,
+  type RangeRow,
+  type ReserveRequest,
+  type RowLock,
+} from "../sql/dialect.ts";
 import type { Row } from "../sql/row.ts";
 import { type Identifier, sql, type Statement } from "../sql/statement.ts";
 import { GroupReserve } from "./group_reserve.ts";
@@ -100,6 +108,7 @@ export class RangeStore {
   readonly #fetchPlan: FetchPlan;
   readonly #groups: GroupReserve | undefined;
   readonly #highest = new HighestEnds();
+  #nonce: bigint;
 
   /** Used by the store. */
   constructor(
@@ -109,6 +118,7 @@ export class RangeStore {
     this.#database = database;
     this.#table = options.table;
     this.#fetchPlan = options.fetchPlan;
+    this.#nonce = BigInt(Math.floor(database.runtime.random() * 2 ** 53));
     this.#groups = options.groupReserve
       ? new GroupReserve(database.runtime, (reservation, calls) => this.#take(reservation, calls))
       : undefined;
@@ -245,7 +255,7 @@ export class RangeStore {
     const { key, size, initialOffset, deadline } = reservation;
     const { dialect, runtime, onEvent } = this.#database;
     const sent: Sent = {
-      request: { table: this.#table, key, size, initialOffset },
+      request: { table: this.#table, key, size, initialOffset, nonce: ++this.#nonce },
       call: { name: "range.reserve", deadline },
       lowest: (this.#highest.get(key) ?? 0n) + size,
       calls,
@@ -400,15 +410,17 @@ interface Change {
 }
 
 function takeScript(request: ReserveRequest): TransactionScript<bigint | undefined> {
-  const { table, key, size } = request;
+  const { table, key, size, nonce } = request;
   return function* () {
     const { affected } = yield sql`
       update ${table} set next_value = next_value + ${size}
       where range_key = ${key} and sealed = ${false} and next_value <= ${maxValue - size}
     `;
     if (affected === 0) return undefined;
-    const { rows } = yield sql`select next_value from ${table} where range_key = ${key}`;
-    return rows[0]?.bigint("next_value");
+    const result = yield sql`
+      select next_value, ${nonce} as nonce from ${table} where range_key = ${key}
+    `;
+    return nextValueOf(result, request);
   };
 }
 

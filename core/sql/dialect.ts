@@ -8,6 +8,7 @@
 
 import type { StoreErrorKind } from "../errors.ts";
 import type { ServerInfo, Session } from "./client.ts";
+import type { QueryResult } from "./row.ts";
 import { type Identifier, sql, type Statement } from "./statement.ts";
 import type { Tables } from "./tables.ts";
 
@@ -45,6 +46,11 @@ export interface ReserveRequest {
   readonly size: bigint;
   /** Where a key that was never used starts: at least 0. */
   readonly initialOffset: bigint;
+  /**
+   * A number that no other request has. A statement that returns a row returns it too: drivers and
+   * poolers have been seen to give a statement the answer to another.
+   */
+  readonly nonce: bigint;
 }
 
 /** A row of ranges to insert. */
@@ -72,6 +78,18 @@ export interface RowLock {
 
 /** The largest value that a range can end at: 2^63 - 1. */
 export const maxValue = 9223372036854775807n;
+
+/**
+ * The next value out of a row with the columns `next_value` and `nonce`; undefined without a row, and
+ * for one that answers another request.
+ */
+export function nextValueOf(
+  { rows: [row] }: QueryResult,
+  { nonce }: Pick<ReserveRequest, "nonce">,
+): bigint | undefined {
+  if (row === undefined || !row.has("nonce") || row.bigint("nonce") !== nonce) return undefined;
+  return row.bigint("next_value");
+}
 
 /** The SQL of one database. Extend it to bring a dialect of your own. */
 export abstract class Dialect {
@@ -112,8 +130,9 @@ export abstract class Dialect {
   abstract weaknesses(session: Session, tables: Tables): Promise<readonly string[]>;
 
   /**
-   * Takes `size` values of a key in one statement and gives the key's next value after it; undefined
-   * if the key is sealed or has fewer values left, then the row is unchanged.
+   * Takes `size` values of a key in one statement and gives the key's next value after it, which
+   * {@linkcode nextValueOf} reads out of a row. Undefined if the key is sealed or has fewer values
+   * left, then the row is unchanged.
    */
   abstract reserve(session: Session, request: ReserveRequest): Promise<bigint | undefined>;
 

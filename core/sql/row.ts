@@ -40,6 +40,11 @@ export class Row {
     this.#cells = cells;
   }
 
+  /** Whether there is such a column. */
+  has(name: string): boolean {
+    return this.#columns.indexOf(name) >= 0;
+  }
+
   /** Whether the column holds null. */
   isNull(name: string): boolean {
     return this.#cell(name) === null;

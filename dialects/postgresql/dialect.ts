@@ -11,11 +11,11 @@ import {
   Dialect,
   type Feature,
   maxValue,
+  nextValueOf,
   type RangeRow,
   type ReserveRequest,
   type TableSchema,
 } from "../../core/sql/dialect.ts";
-import type { QueryResult } from "../../core/sql/row.ts";
 import { doubleQuoted, type Identifier, sql, type Statement } from "../../core/sql/statement.ts";
 import type { Tables } from "../../core/sql/tables.ts";
 import { postgresqlSchema } from "../../schema/postgresql.ts";
@@ -83,7 +83,7 @@ class PostgresqlDialect extends Dialect {
   }
 
   override reserve(session: Session, request: ReserveRequest): Promise<bigint | undefined> {
-    const { table, key, size, initialOffset } = request;
+    const { table, key, size, initialOffset, nonce } = request;
     // Inside a transaction that has written something nothing is inserted: only the application's can
     // be one, and what it reserved a rollback would hand out again.
     return session.query(sql`
@@ -93,8 +93,8 @@ class PostgresqlDialect extends Dialect {
       on conflict (range_key) do update
       set next_value = known.next_value + ${size}
       where not known.sealed and known.next_value <= ${maxValue - size}
-      returning next_value
-    `).then(readNext);
+      returning next_value, ${nonce}::bigint as nonce
+    `).then((result) => nextValueOf(result, request));
   }
 
   override insertRangeIfAbsent({ table, key, nextValue, sealed }: RangeRow): Statement {
@@ -185,10 +185,6 @@ class PostgresqlDialect extends Dialect {
     const words = error instanceof Error && !/^[0-9A-Z]{5}$/.test(code) ? error.message : "";
     return /connect|not queryable|read timeout/i.test(words) ? "connection" : "other";
   }
-}
-
-function readNext({ rows }: QueryResult): bigint | undefined {
-  return rows[0]?.bigint("next_value");
 }
 
 /** Why columns of some types take different texts for equal. */

@@ -34,20 +34,23 @@ import {
   type Store,
   type StoreOptions,
 } from "../../core/store.ts";
+import { isPostgresJs, type PostgresJsSql } from "../shared/postgres_js.ts";
 import { postgresqlDialect } from "./dialect.ts";
 import { isPg, PgClient, type PgConnection, type PgPool } from "./pg.ts";
 import { isPglite, isPgliteTransaction, PgliteClient, type PgliteDatabase } from "./pglite.ts";
-import { isPostgresJs, PostgresJsClient, type PostgresJsSql } from "./postgres.ts";
+import { PostgresJsClient } from "./postgres.ts";
 
 export { PgClient, PgliteClient, PostgresJsClient, postgresqlDialect };
 export type { PgConnection, PgPool, PgPooledConnection, PgQuery, PgResult } from "./pg.ts";
 export type { PgliteDatabase, PgliteQueryOptions, PgliteResult, PgliteRunner } from "./pglite.ts";
 export type {
+  PostgresJsOptions,
+  PostgresJsPool,
   PostgresJsQuery,
   PostgresJsResult,
   PostgresJsRunner,
   PostgresJsSql,
-} from "./postgres.ts";
+} from "../shared/postgres_js.ts";
 export type { Store, StoreOptions } from "../../core/store.ts";
 
 /** The options of `openStore` on PostgreSQL. */

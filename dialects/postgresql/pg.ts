@@ -37,7 +37,7 @@ import {
   selectVersion,
   setIsolation,
 } from "./dialect.ts";
-import { numbered, parameterText, serverInfo } from "./protocol.ts";
+import { numbered, parameterText, serverInfo } from "../shared/protocol.ts";
 
 /** A statement as `pg` takes it. */
 export interface PgQuery {

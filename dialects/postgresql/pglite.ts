@@ -26,7 +26,7 @@ import { inTransaction, waitOut } from "../../core/sql/exclusive.ts";
 import { type QueryResult, Row } from "../../core/sql/row.ts";
 import { doubleQuoted, Renderer, type Statement } from "../../core/sql/statement.ts";
 import { postgresqlDialect, selectNothing, selectVersion } from "./dialect.ts";
-import { numbered, parameterText, serverInfo } from "./protocol.ts";
+import { numbered, parameterText, serverInfo } from "../shared/protocol.ts";
 
 /** The options of a statement of PGlite, as far as they are used. */
 export interface PgliteQueryOptions {

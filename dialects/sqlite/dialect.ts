@@ -11,6 +11,7 @@ import {
   Dialect,
   type Feature,
   maxValue,
+  nextValueOf,
   type RangeRow,
   type ReserveRequest,
   type TableSchema,
@@ -70,16 +71,16 @@ class SqliteDialect extends Dialect {
   }
 
   override async reserve(session: Session, request: ReserveRequest): Promise<bigint | undefined> {
-    const { table, key, size, initialOffset } = request;
-    const { rows } = await session.query(sql`
+    const { table, key, size, initialOffset, nonce } = request;
+    const result = await session.query(sql`
       insert into ${table} as known (range_key, next_value)
       values (${key}, ${initialOffset + size})
       on conflict (range_key) do update
       set next_value = known.next_value + ${size}
       where not known.sealed and known.next_value <= ${maxValue - size}
-      returning next_value
+      returning next_value, ${nonce} as nonce
     `);
-    return rows[0]?.bigint("next_value");
+    return nextValueOf(result, request);
   }
 
   override insertRangeIfAbsent({ table, key, nextValue, sealed }: RangeRow): Statement {

@@ -64,7 +64,7 @@ export interface PostgresqlFixture extends AsyncDisposable {
 }
 
 /** The PostgreSQL servers that run. */
-export const postgresqlServers = askedServers().filter(({ url }) => url.startsWith("postgres:"));
+export const postgresqlServers = askedServers().filter(({ name }) => name.startsWith("postgresql"));
 
 /** Makes a fixture on a server. */
 export function openFixture(url: string): PostgresqlFixture {

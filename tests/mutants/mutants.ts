@@ -24,7 +24,10 @@ const postgresql = "dialects/postgresql/dialect.ts";
 const sqlite = "dialects/sqlite/dialect.ts";
 const pg = "dialects/postgresql/pg.ts";
 const postgresJs = "dialects/postgresql/postgres.ts";
+const postgresJsPool = "dialects/shared/postgres_js.ts";
 const nodeSqlite = "dialects/sqlite/node_sqlite.ts";
+const mssql = "dialects/sqlserver/mssql.ts";
+const mssqlTests = ["tests/drivers/mssql_test.ts"];
 
 /** The mutants. */
 export const mutants: readonly Mutant[] = [
@@ -156,6 +159,18 @@ export const mutants: readonly Mutant[] = [
     file: rangeStore,
     find: "const statement = this.#select(key, lockRow);",
     replace: "const statement = this.#select(key);",
+  },
+  {
+    breaks: "a row answers the reserve that it was asked for",
+    file: "core/sql/dialect.ts",
+    find: ' || row.bigint("nonce") !== nonce',
+    replace: "",
+  },
+  {
+    breaks: "no two reserves have one nonce",
+    file: rangeStore,
+    find: "nonce: ++this.#nonce }",
+    replace: "nonce: this.#nonce }",
   },
   {
     breaks: "the text of a read contains the clock",
@@ -290,29 +305,134 @@ export const mutants: readonly Mutant[] = [
   },
   {
     breaks: "values are bound past the application's serializers (postgres.js)",
-    file: postgresJs,
+    file: postgresJsPool,
     find: "transform.value.from === undefined;",
     replace: "transform !== undefined;",
     tests: ["tests/drivers/postgres_test.ts"],
   },
   {
     breaks: "columns are read by the names that the statement gave (postgres.js)",
-    file: postgresJs,
+    file: postgresJsPool,
     find: "this.#rename?.(name) ?? name",
     replace: "name",
     tests: ["tests/drivers/postgres_test.ts"],
   },
   {
     breaks: "what was passed in is never closed (postgres.js)",
-    file: postgresJs,
-    find: "if (this.#opened) await this.#sql.end",
-    replace: "await this.#sql.end",
+    file: postgresJsPool,
+    find: "if (this.#opened) await this.sql.end",
+    replace: "await this.sql.end",
   },
   {
     breaks: "a failed connection is told in a later turn (postgres.js)",
-    file: postgresJs,
-    find: "if (!isFromServer) await",
-    replace: "if (isFromServer) await",
+    file: postgresJsPool,
+    find: "if (!isFromServer(error)) await",
+    replace: "if (isFromServer(error)) await",
     tests: ["tests/drivers/postgres_transactions_test.ts"],
+  },
+  {
+    breaks: "a statement that met somebody's transaction is refused (mssql)",
+    file: mssql,
+    find: "if (result.refused) throw inTransaction(name);",
+    replace: "",
+    tests: mssqlTests,
+  },
+  {
+    breaks: "a statement is cancelled at its deadline (mssql)",
+    file: mssql,
+    find: "deadline.onOver(() => void request.cancel())",
+    replace: "deadline.onOver(() => {})",
+    tests: mssqlTests,
+  },
+  {
+    breaks: "the pool's requestTimeout has no say (mssql)",
+    file: mssql,
+    find: "const noTimeout = { requestTimeout: 0 };",
+    replace: "const noTimeout = {};",
+    tests: mssqlTests,
+  },
+  {
+    breaks: "rows are arrays, whatever the pool's setting is (mssql)",
+    file: mssql,
+    find: "request.arrayRowMode = true;",
+    replace: "",
+    tests: mssqlTests,
+  },
+  {
+    breaks: "rows are no events, whatever the pool's setting is (mssql)",
+    file: mssql,
+    find: "request.stream = false;",
+    replace: "",
+    tests: mssqlTests,
+  },
+  {
+    breaks: "of several results the last one counts (mssql)",
+    file: mssql,
+    find: "(answer.recordsets as unknown[][][]).at(-1)",
+    replace: "(answer.recordsets as unknown[][][]).at(0)",
+    tests: mssqlTests,
+  },
+  {
+    breaks: "integers are bound without loss (mssql)",
+    file: mssql,
+    find: "this.#types.integer, BigInt(value)",
+    replace: "this.#types.integer, Number(value)",
+    tests: mssqlTests,
+  },
+  {
+    breaks: "texts of all lengths share a plan (mssql)",
+    file: mssql,
+    find: "value.length <= longestText ? longestText : anyLength",
+    replace: "value.length <= longestText ? value.length : anyLength",
+    tests: mssqlTests,
+  },
+  {
+    breaks: "a transaction keeps the session's isolation level (mssql)",
+    file: mssql,
+    find: "transaction.isolationLevel = keepIsolation;",
+    replace: "",
+    tests: mssqlTests,
+  },
+  {
+    breaks: "a transaction that begins too late is rolled back (mssql)",
+    file: mssql,
+    find: "beginning.then(() => rollBack(transaction), () => {});",
+    replace: "",
+    tests: mssqlTests,
+  },
+  {
+    breaks: "the application's transaction is not rolled back by the store (mssql)",
+    file: mssql,
+    find: "await transaction.commit().catch(() => {});",
+    replace: "await rollBack(transaction);",
+    tests: mssqlTests,
+  },
+  {
+    breaks: "a connection whose rollback failed is not used again (mssql)",
+    file: mssql,
+    find: "if (!aborted) connection?.close();",
+    replace: "",
+    tests: mssqlTests,
+  },
+  {
+    breaks: "a valueHandler that changes what is read is refused (mssql)",
+    file: mssql,
+    find: "    refuseChanged(row);\n",
+    replace: "",
+    tests: mssqlTests,
+  },
+  {
+    breaks: "a pool that the library opened does not end the process (mssql)",
+    file: mssql,
+    find: 'if (this.#opened) pool.on("error", () => {});',
+    replace: "",
+    tests: mssqlTests,
+  },
+  {
+    breaks: "what was passed in is never closed (mssql)",
+    file: mssql,
+    find: "    if (!this.#opened) return;\n",
+    replace: "",
+    tests: mssqlTests,
   },
 ];
