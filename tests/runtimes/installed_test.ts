@@ -75,8 +75,14 @@ interface Kit {
   readonly database: Database;
 }
 
+/** Each driver once: to a runtime the versions of a server, and a pooler before it, are the same. */
+const perDriver = databases().filter(({ family, driver }, at, all) =>
+  family !== "pgbouncer" &&
+  all.findIndex((other) => other.family === family && other.driver === driver) === at
+);
+
 const kits: readonly Kit[] = asked.flatMap((runtime) =>
-  databases()
+  perDriver
     .filter(({ server }) => !isWithout(runtime, server))
     .map((database) => ({ runtime, database }))
 );
