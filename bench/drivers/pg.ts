@@ -6,7 +6,7 @@
 
 // @ts-types="npm:@types/pg@^8.15.0"
 import pg from "pg";
-import { numbered } from "../../dialects/postgresql/protocol.ts";
+import { numbered } from "../../dialects/shared/protocol.ts";
 import { openStore, postgresqlDialect } from "../../dialects/postgresql/mod.ts";
 import { doubleQuoted, Renderer } from "../../mod.ts";
 import type { BenchDriver } from "./driver.ts";

@@ -5,7 +5,7 @@
  */
 
 import { PGlite } from "@electric-sql/pglite";
-import { numbered } from "../../dialects/postgresql/protocol.ts";
+import { numbered } from "../../dialects/shared/protocol.ts";
 import { openStore, postgresqlDialect } from "../../dialects/postgresql/mod.ts";
 import { doubleQuoted, Renderer } from "../../mod.ts";
 import type { BenchDriver } from "./driver.ts";
