@@ -25,7 +25,6 @@ const sqlite = "dialects/sqlite/dialect.ts";
 const pg = "dialects/postgresql/pg.ts";
 const postgresJs = "dialects/postgresql/postgres.ts";
 const postgresJsPool = "dialects/shared/postgres_js.ts";
-const postgresJsPool = "dialects/shared/postgres_js.ts";
 const nodeSqlite = "dialects/sqlite/node_sqlite.ts";
 const mssql = "dialects/sqlserver/mssql.ts";
 const mssqlTests = ["tests/drivers/mssql_test.ts"];
