@@ -25,13 +25,13 @@ export const postgresJs: BenchDriver = {
       openStore: (options) => openStore(sql, options),
       bare(statement) {
         const { text, values } = statements.render(statement);
-        const [first = "", second = "", third = "", fourth = ""] = values.map(asText);
-        if (values.length !== 4) {
+        const [first = "", second = "", third = "", fourth = "", fifth = ""] = values.map(asText);
+        if (values.length !== 5) {
           throw new TypeError(`Cannot measure a statement of ${values.length} values`);
         }
         // Spelled out, as in a template: an array spread into the tag makes the driver slower.
         return async () => {
-          const [row] = await sql<NextValue[]>(text, first, second, third, fourth);
+          const [row] = await sql<NextValue[]>(text, first, second, third, fourth, fifth);
           return BigInt(row!.next_value);
         };
       },
