@@ -120,6 +120,7 @@ export class MysqlDialect extends Dialect {
 
   override async weaknesses(session: Session, tables: Tables): Promise<readonly string[]> {
     await refuseOtherKeys(session, tables.range);
+    await refuseGenerated(session, tables.range);
     const { product, promised } = this;
     return [
       ...await settingWeaknesses(session, { product, promised }),
@@ -237,32 +238,57 @@ async function settingWeaknesses(
   return found;
 }
 
+/** A number that the table generates would be reported in the place of the key's next value. */
+async function refuseGenerated(session: Session, table: Identifier): Promise<void> {
+  const { rows } = await session.query(sql`show columns from ${table}`);
+  const generated = rows.find((row) => /auto_increment/i.test(row.text("Extra")));
+  if (generated === undefined) return;
+  throw new ConfigurationError(
+    `Cannot open store: table ${table} must have no column that is auto_increment, whose values ` +
+      `would be taken for a key's: received ${generated.text("Field")}`,
+  );
+}
+
 async function tableWeaknesses(session: Session, table: Identifier): Promise<string[]> {
   const schema = table.schema === undefined ? sql`database()` : sql`${table.schema}`;
-  const { rows } = await session.query(sql`
-    select table_name as name, engine as engine, auto_increment is not null as generates
+  // Names may be compared there without regard to case where tables differ only in it.
+  const { rows: tables } = await session.query(sql`
+    select table_name as name, engine as engine
     from information_schema.tables
     where table_schema = ${schema} and table_name = ${table.name}
   `);
-  // Names may be compared there without regard to case where tables differ only in it.
-  const row = rows.find((row) => row.text("name") === table.name) ?? rows[0];
+  const { rows: triggers } = await session.query(sql`
+    select event_object_table as name, trigger_name as trigger_name
+    from information_schema.triggers
+    where event_object_schema = ${schema} and event_object_table = ${table.name}
+      and event_manipulation in ('INSERT', 'UPDATE')
+  `);
+  const isIt = (row: Row) => row.text("name") === table.name;
+  const row = tables.find(isIt) ?? tables[0];
+  const trigger = tables.some(isIt) ? triggers.find(isIt) : triggers[0];
+  const found: string[] = [];
   if (row === undefined) {
-    return [
+    found.push(
       `Table ${table} is temporary: its values are handed out again by every other connection. ` +
-      `Make it a permanent table.`,
-    ];
-  }
-  if (row.boolean("generates")) {
-    throw new ConfigurationError(
-      `Cannot open store: table ${table} must have no column that is auto_increment, whose values ` +
-        `would be taken for the key's: received one`,
+        `Make it a permanent table.`,
+    );
+  } else if (row.isNull("engine") || row.text("engine") !== "InnoDB") {
+    found.push(
+      `The engine of table ${table} is ${row.isNull("engine") ? "none" : row.text("engine")}: a ` +
+        `crash can lose committed writes, whose values are then handed out again, and no ` +
+        `transaction is rolled back. Make it InnoDB.`,
     );
   }
-  const engine = row.isNull("engine") ? "none" : row.text("engine");
-  return engine === "InnoDB" ? [] : [
-    `The engine of table ${table} is ${engine}: a crash can lose committed writes, whose values are ` +
-    `then handed out again, and no transaction is rolled back. Make it InnoDB.`,
-  ];
+  if (trigger !== undefined) {
+    found.push(
+      `Table ${table} has the trigger ${
+        trigger.text("trigger_name")
+      }: the server then reports no ` +
+        `generated key, so the plan statement hands nothing out. Drop it, or use fetchPlan ` +
+        `"transaction".`,
+    );
+  }
+  return found;
 }
 
 function kindOf(error: unknown): StoreErrorKind {

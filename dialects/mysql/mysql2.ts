@@ -613,8 +613,8 @@ function refuseSession(row: Row): void {
 /** The product and version out of what `version()` gave, such as "10.11.19-MariaDB-0+deb12u1". */
 function serverInfo(text: string): ServerInfo {
   const product = /mariadb/i.test(text) ? "MariaDB" : /tidb/i.test(text) ? "TiDB" : "MySQL";
-  const [version = text] = /[0-9][0-9.]*(?=-mariadb)/i.exec(text) ?? /[0-9][0-9.]*/.exec(text) ??
-    [];
+  const [version = text] = /[0-9]+(\.[0-9]+)*(?=-mariadb)/i.exec(text) ??
+    /[0-9]+(\.[0-9]+)*/.exec(text) ?? [];
   return { product, version };
 }
 
