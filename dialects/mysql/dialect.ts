@@ -312,7 +312,7 @@ function kindOfWords(words: string): StoreErrorKind {
 
 /** Errors of a file, whose cause is only in the words: 28 is that of a full disk. */
 function isOutOfSpace(errno: number, words: string): boolean {
-  return [3, 20, 1026, 1030].includes(errno) && /err(no|or):? ?28\b/i.test(words);
+  return [3, 20, 1026, 1030].includes(errno) && /err(no|or|code):? ?28\b/i.test(words);
 }
 
 /** The driver's and the platform's codes of a connection that failed. */

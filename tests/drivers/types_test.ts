@@ -1,9 +1,20 @@
 // @ts-types="npm:@types/pg@^8.23.1"
 import pg from "pg";
 import { PGlite, type Transaction } from "@electric-sql/pglite";
+import mysql from "mysql2";
+import mysqlPromise from "mysql2/promise";
 import postgres from "postgres";
 import { DatabaseSync } from "node:sqlite";
 import { assertEquals } from "@std/assert";
+import type {
+  Mysql2Connection,
+  Mysql2OwnPool,
+  Mysql2Pool,
+  Mysql2PooledConnection,
+  Mysql2PromiseConnection,
+  Mysql2PromisePool,
+  MysqlTarget,
+} from "../../dialects/mysql/mod.ts";
 import type {
   PgConnection,
   PgliteDatabase,
@@ -43,7 +54,31 @@ const accepted: readonly [
   Assignable<PgliteRunner, Transaction>,
   Assignable<PostgresqlTarget, PGlite>,
   Assignable<SqliteDatabase, DatabaseSync>,
+  Assignable<Mysql2Pool, mysql.Pool>,
+  Assignable<Mysql2OwnPool, mysql.Pool>,
+  Assignable<Mysql2Connection, mysql.Connection>,
+  Assignable<Mysql2PooledConnection, mysql.PoolConnection>,
+  Assignable<Mysql2PromisePool, mysqlPromise.Pool>,
+  Assignable<Mysql2PromiseConnection, mysqlPromise.Connection>,
+  Assignable<Mysql2PromiseConnection, mysqlPromise.PoolConnection>,
+  Assignable<MysqlTarget, mysql.Pool>,
+  Assignable<MysqlTarget, mysql.Connection>,
+  Assignable<MysqlTarget, mysql.PoolConnection>,
+  Assignable<MysqlTarget, mysqlPromise.Pool>,
+  Assignable<MysqlTarget, mysqlPromise.Connection>,
 ] = [
+  true,
+  true,
+  true,
+  true,
+  true,
+  true,
+  true,
+  true,
+  true,
+  true,
+  true,
+  true,
   true,
   true,
   true,
@@ -90,5 +125,7 @@ Deno.test("the types of the drivers' own objects are accepted", () => {
 Deno.test("the drivers' own objects are of the types that are asserted", () => {
   assertEquals(typeof pg.Pool, "function");
   assertEquals(typeof PGlite, "function");
+  assertEquals(typeof mysql.createPool, "function");
+  assertEquals(typeof mysqlPromise.createPool, "function");
   assertEquals(typeof DatabaseSync, "function");
 });
