@@ -80,7 +80,11 @@ async function withPool(
   try {
     await body({ server, pool, config });
   } finally {
-    await pool.close();
+    // A connection that nobody gives back would hold this up for good.
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    const patience = new Promise((resolve) => timer = setTimeout(resolve, 10_000));
+    await Promise.race([pool.close(), patience]);
+    clearTimeout(timer);
   }
 }
 
@@ -415,6 +419,8 @@ for (const fetchPlan of plans) {
       clock.advance(5_000);
       await settles(assertRejects(() => call, TimeoutError), "the call to end");
       await taken.rollback();
+      const returned = { what: "the connection to come back", deadlineMs: 10_000 };
+      await until(() => pool.borrowed === 0 || undefined, returned);
       const next = await settles(store.ranges.reserve("order", 1), "the pool to work again");
       assertEquals(next.start, before.end);
       assertEquals(server.asked.filter(isReserve).length, fetchPlan === "statement" ? 1 : 0);
@@ -622,6 +628,15 @@ Deno.test("mssql › a pool of the library's without listeners survives broken c
   );
   assertEquals(next, { start: 2n, end: 3n });
   await store.close();
+});
+
+Deno.test("mssql › the library listens for failures of its own pools, and of no others", () => {
+  const pool = () => new mssql.ConnectionPool({ server: "localhost" });
+  for (const opened of [true, false]) {
+    const target = pool();
+    new MssqlClient(target, { opened });
+    assertEquals(target.listenerCount("error"), opened ? 1 : 0);
+  }
 });
 
 Deno.test("mssql › a wrong password is a matter of permission and stands in no error", async () => {
