@@ -21,6 +21,7 @@ import {
   Dialect,
   type Feature,
   maxValue,
+  nextValueOf,
   type RangeRow,
   type ReserveRequest,
   type TableSchema,
@@ -110,8 +111,8 @@ class SqlserverDialect extends Dialect {
   }
 
   override async reserve(session: Session, request: ReserveRequest): Promise<bigint | undefined> {
-    const { table, key, size, initialOffset } = request;
-    const { rows } = await session.query(sql`
+    const { table, key, size, initialOffset, nonce } = request;
+    const result = await session.query(sql`
       declare @reserved table (next_value bigint not null);
       merge ${table} with (updlock, holdlock, rowlock) as known
       using (select ${key} as range_key) as asked
@@ -122,9 +123,9 @@ class SqlserverDialect extends Dialect {
         insert (range_key, next_value, sealed)
         values (asked.range_key, ${initialOffset + size}, 0)
       output inserted.next_value into @reserved;
-      select next_value from @reserved;
+      select next_value, ${nonce} as nonce from @reserved;
     `);
-    return rows[0]?.bigint("next_value");
+    return nextValueOf(result, request);
   }
 
   override insertRangeIfAbsent({ table, key, nextValue, sealed }: RangeRow): Statement {
