@@ -9,6 +9,7 @@
 import { assertEquals } from "@std/assert";
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
+import { createConnection } from "mysql2/promise";
 import postgres from "postgres";
 import ts from "typescript";
 import { type Database, databaseName, databases } from "../databases/mod.ts";
@@ -16,7 +17,7 @@ import { askedServers, askedServersVariable } from "../servers/asked.ts";
 import { run } from "../servers/process.ts";
 import type { ServerAddress } from "../servers/server.ts";
 import { rangeCases } from "../tck/mod.ts";
-import { Installations, programs } from "./installed.ts";
+import { Installations, programs, programsOf } from "./installed.ts";
 import { type KitProcess, startKit } from "./kit_process.ts";
 import { askedRuntimes, type RuntimeAddress, runtimes } from "./mod.ts";
 
@@ -40,17 +41,26 @@ for (const runtime of asked) {
   Deno.test(`${runtime.name} › every entry loads without drivers, and names what is missing`, async () => {
     const folder = await installations.alone(runtime);
     const program = join(folder, "entries.mjs");
-    const urls = ["postgres://localhost/shop", "pglite:memory://", "sqlite::memory:"];
+    const urls = [
+      "postgres://localhost/shop",
+      "mysql://localhost/shop",
+      "mariadb://localhost/shop",
+      "pglite:memory://",
+      "sqlserver://localhost/shop",
+      "sqlite::memory:",
+    ];
     assertEquals((await run([runtime.executable, program, ...urls])).trim().split("\n"), [
       "postgres://localhost/shop DRIVER_MISSING",
+      "mysql://localhost/shop DRIVER_MISSING",
+      "mariadb://localhost/shop DRIVER_MISSING",
       "pglite:memory:// DRIVER_MISSING",
+      "sqlserver://localhost/shop DRIVER_MISSING",
       `sqlite::memory: ${isWithout(runtime, "sqlite") ? "DRIVER_MISSING" : "opened"}`,
     ]);
   });
 
   for (const { name, url } of askedServers()) {
-    if (!name.startsWith("postgresql-")) continue;
-    for (const program of programs) {
+    for (const program of programsOf[name.replace(/-[\d.]+$/, "")] ?? []) {
       const through = databaseName(name, program, runtime.name);
       Deno.test(`${through} › a program reserves, and ends by itself`, async () => {
         const folder = await installations.withDrivers(runtime);
@@ -133,19 +143,44 @@ function isWithout({ name }: RuntimeAddress, database: string): boolean {
   return runtimes.find((runtime) => runtime.name === name)?.without.includes(database) ?? false;
 }
 
-/** Lends an empty database on a server of PostgreSQL. */
+/** Lends an empty database on a server. */
 async function withDatabase(url: string, work: (own: string) => Promise<void>): Promise<void> {
-  const sql = postgres(url, { max: 1, fetch_types: false });
+  const { run, drop, end } = url.startsWith("postgres:") ? onPostgresql(url) : await onMysql(url);
   const name = `shop_${crypto.randomUUID().replaceAll("-", "_")}`;
   try {
-    await sql.unsafe(`create database ${name}`);
+    await run(`create database ${name}`);
     const own = new URL(url);
     own.pathname = name;
     await work(own.href);
   } finally {
-    await sql.unsafe(`drop database if exists ${name} with (force)`);
-    await sql.end();
+    await run(drop(name));
+    await end();
   }
+}
+
+/** What makes and drops databases. */
+interface Maker {
+  run(statement: string): Promise<unknown>;
+  drop(name: string): string;
+  end(): Promise<void>;
+}
+
+function onPostgresql(url: string): Maker {
+  const sql = postgres(url, { max: 1, fetch_types: false });
+  return {
+    run: (statement) => sql.unsafe(statement),
+    drop: (name) => `drop database if exists ${name} with (force)`,
+    end: () => sql.end(),
+  };
+}
+
+async function onMysql(url: string): Promise<Maker> {
+  const connection = await createConnection({ uri: url.replace(/^mariadb:/, "mysql:") });
+  return {
+    run: (statement) => connection.query(statement),
+    drop: (name) => `drop database if exists ${name}`,
+    end: () => connection.end(),
+  };
 }
 
 /** What a strict TypeScript finds in the programs of a folder. */
