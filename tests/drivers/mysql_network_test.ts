@@ -335,12 +335,18 @@ testEach(
   "a store that opened a URL closes although the server no longer answers",
   async (fixture) => {
     await using proxy = await startProxy(fixture.uri);
-    const store = await openUrl(proxy.url, { ...fixture.options, timeoutMs: 300 });
+    const store = await openUrl(`${proxy.url}?connectTimeout=500`, {
+      ...fixture.options,
+      timeoutMs: 300,
+    });
     await store.ranges.reserve("order", 1);
     proxy.blackhole("both");
     const calls = [0, 1, 2].map(() => store.ranges.reserve("order", 1).catch((error) => error));
     for (const error of await Promise.all(calls)) assertInstanceOf(error, TimeoutError);
-    const opening = openUrl(proxy.url, { ...fixture.options, timeoutMs: 300 });
+    const opening = openUrl(`${proxy.url}?connectTimeout=500`, {
+      ...fixture.options,
+      timeoutMs: 300,
+    });
     await assertRejects(() => settles(opening, "the opening"), TimeoutError);
     await settles(store.close(), "the store to close");
     await until(() => proxy.connections === 0 || undefined, { what: "the connections to go" });

@@ -17,8 +17,15 @@ import { holdFolder } from "../servers/temporary.ts";
 import { runtimes } from "./mod.ts";
 import type { RuntimeAddress } from "./runtime.ts";
 
-/** The programs, each over a driver of PostgreSQL. */
-export const programs = ["postgres", "pg", "url"] as const;
+/** The programs that run on a database, by the name of its server without the version. */
+export const programsOf: Readonly<Record<string, readonly string[]>> = {
+  mariadb: ["mysql2", "url"],
+  mysql: ["mysql2", "url"],
+  postgresql: ["postgres", "pg", "url"],
+};
+
+/** All programs, each over a driver or a URL. */
+export const programs: readonly string[] = [...new Set(Object.values(programsOf).flat())];
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
 const here = fileURLToPath(new URL(".", import.meta.url));

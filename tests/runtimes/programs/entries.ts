@@ -1,5 +1,6 @@
 import process from "node:process";
 import { FencepostError, openStore } from "@fencepost/store";
+import "@fencepost/store/mysql";
 import "@fencepost/store/postgresql";
 import "@fencepost/store/sqlite";
 import "@fencepost/store/sqlserver";
