@@ -3,7 +3,8 @@
  * runtime that it can obtain: `deno task test [arguments of deno test]`.
  * `TEST_DATABASES=sqlite,postgresql-15` names the databases that must run, and no others do;
  * `postgresql` names every version of it. `TEST_RUNTIMES="node 20,bun 1.4"` names the runtimes. Who
- * asks for PostgreSQL and names no runtime asks for all of them.
+ * asks for PostgreSQL and names no runtime asks for all of them. `--report` writes the table of the
+ * README, if nothing failed.
  *
  * It fails if a test failed, was ignored, or none ran; and if a database or runtime that was asked
  * for is unknown, could not start, or had no case while no filter was given. Its last line says how
@@ -12,6 +13,7 @@
  * @module
  */
 import { fileURLToPath } from "node:url";
+import { tableOf, withTable } from "./readme.ts";
 import { askedRuntimesVariable, type RuntimeAddress, runtimes } from "./runtimes/mod.ts";
 import { askedServersVariable } from "./servers/asked.ts";
 import { type RunningServer, servers, type TestServer } from "./servers/mod.ts";
@@ -31,7 +33,9 @@ if (import.meta.main) {
   const interrupt = () => interruption.signal.aborted ? Deno.exit(130) : interruption.abort();
   Deno.addSignalListener("SIGINT", interrupt);
   Deno.addSignalListener("SIGTERM", interrupt);
-  const failed = await runAll(Deno.args, interruption.signal).catch((error) => {
+  const args = Deno.args.filter((arg) => arg !== "--report");
+  const report = args.length < Deno.args.length;
+  const failed = await runAll({ args, report, interrupted: interruption.signal }).catch((error) => {
     console.error(error);
     console.log("0 passed, 1 failed");
     return true;
@@ -74,8 +78,16 @@ function isCalled(fullName: string, name: string): boolean {
   return fullName === name || fullName.startsWith(`${name}-`);
 }
 
+interface RunOptions {
+  /** The arguments for `deno test`. */
+  readonly args: readonly string[];
+  /** Whether to write the table of the README. */
+  readonly report: boolean;
+  readonly interrupted: AbortSignal;
+}
+
 /** Resolves with whether the run failed. */
-async function runAll(args: readonly string[], interrupted: AbortSignal): Promise<boolean> {
+async function runAll({ args, report, interrupted }: RunOptions): Promise<boolean> {
   const database = choose("TEST_DATABASES", servers);
   const runtime = choose("TEST_RUNTIMES", runtimes);
   const absent = [...database.absent, ...runtime.absent];
@@ -103,7 +115,10 @@ async function runAll(args: readonly string[], interrupted: AbortSignal): Promis
     await Promise.all(running.map((server) => server.stop()));
   }
   const present = [...running, ...obtained];
-  return print({ ...result, present, absent, asked, narrowed: args.some(narrows) });
+  const narrowed = args.some(narrows);
+  const failed = print({ ...result, present, absent, asked, narrowed });
+  if (report && !failed && !narrowed) await writeTable(result.outcomes);
+  return failed;
 }
 
 function asksForPostgresql({ asked, chosen }: Choice<TestServer>): boolean {
@@ -166,6 +181,12 @@ async function test(
   } finally {
     await Deno.remove(report);
   }
+}
+
+async function writeTable(outcomes: readonly Outcome[]): Promise<void> {
+  const file = new URL("../README.md", import.meta.url);
+  const rows = tableOf(outcomes, servers.map(({ name }) => name));
+  await Deno.writeTextFile(file, withTable(await Deno.readTextFile(file), rows));
 }
 
 /** Whether an argument leaves cases out on purpose: a filter, or a path. */
