@@ -65,8 +65,8 @@ export interface UrlOptions extends StoreOptions {
 
 /**
  * Opens a store from a URL: `postgres://…`, `postgresql://…`, `pglite:path`, `mysql://…`,
- * `mariadb://…`, `sqlserver://…`, `mssql://…`, `sqlite:path` or `sqlite::memory:`. The store closes the
- * connections that it opened.
+ * `mariadb://…`, `sqlserver://…`, `mssql://…`, `h2://…`, `sqlite:path` or `sqlite::memory:`. The store
+ * closes the connections that it opened.
  *
  * Or over an adapter for a driver that the library does not know, with `dialects` or `dialect`.
  *
@@ -94,7 +94,7 @@ export async function openStore(
     checkStoreOptions(options);
     return await openStoreOver(target, { ...options, builtIn: [] });
   }
-  const scheme = /^([a-z]+):/i.exec(target)?.[1]?.toLowerCase();
+  const scheme = /^([a-z][a-z0-9]*):/i.exec(target)?.[1]?.toLowerCase();
   switch (scheme) {
     case "postgres":
     case "postgresql":
@@ -103,6 +103,8 @@ export async function openStore(
     case "mysql":
     case "mariadb":
       return await (await import("./dialects/mysql/mod.ts")).openStore(target, options);
+    case "h2":
+      return await (await import("./dialects/h2/mod.ts")).openStore(target, options);
     case "sqlite":
       return await (await import("./dialects/sqlite/mod.ts")).openStore(target, options);
     case "sqlserver":
@@ -111,8 +113,8 @@ export async function openStore(
   }
   refuse(
     "open store",
-    "the URL must begin with postgres:, postgresql:, pglite:, mysql:, mariadb:, sqlserver:, mssql: or " +
-      "sqlite:",
+    "the URL must begin with postgres:, postgresql:, pglite:, mysql:, mariadb:, sqlserver:, mssql:, " +
+      "h2: or sqlite:",
     scheme === undefined ? "no scheme" : `${scheme}:…`,
   );
 }

@@ -7,6 +7,7 @@
 import type { Feature, TableSchema } from "../core/sql/dialect.ts";
 import { doubleQuoted, scriptText } from "../core/sql/statement.ts";
 import { type Tables, tablesOf } from "../core/sql/tables.ts";
+import { h2Schema } from "./h2.ts";
 import { mariadbSchema } from "./mariadb.ts";
 import { backQuoted, mysqlSchema } from "./mysql.ts";
 import { postgresqlSchema } from "./postgresql.ts";
@@ -22,6 +23,7 @@ interface Database {
 const features: readonly Feature[] = ["range"];
 
 const databases: Readonly<Record<string, Database>> = {
+  h2: { title: "H2 2.0 or later", schema: h2Schema, quote: doubleQuoted },
   mariadb: { title: "MariaDB 10.11 or later", schema: mariadbSchema, quote: backQuoted },
   mysql: { title: "MySQL 8.4 or later", schema: mysqlSchema, quote: backQuoted },
   postgresql: { title: "PostgreSQL 15 or later", schema: postgresqlSchema, quote: doubleQuoted },

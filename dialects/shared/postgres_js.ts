@@ -45,8 +45,8 @@ import { parameterText } from "./protocol.ts";
 export interface PostgresJsResult extends ArrayLike<unknown> {
   /** How many rows the statement returned or changed; null if the server does not say. */
   readonly count: number | null;
-  /** What the server did, such as "COMMIT". */
-  readonly command: string;
+  /** What the server did, such as "COMMIT"; null if it did not answer. */
+  readonly command: string | null;
   /** The columns, under the names that the application's transform gives them. */
   readonly columns: readonly { readonly name: string }[];
 }
@@ -173,6 +173,11 @@ export abstract class PostgresJsPool implements Client {
     return this.#plain ? query.values() : query.raw();
   }
 
+  /** The text of a statement, as the server gets it. */
+  protected textOf(statement: Statement): string {
+    return this.#renderer.render(statement).text;
+  }
+
   /** What the driver's result is to the store. */
   protected readonly resultOf = (result: PostgresJsResult): QueryResult => {
     const columns = new RenamedColumns(result.columns ?? [], this.#rename);
@@ -248,7 +253,8 @@ function refuseUnusable(sql: PostgresJsSql, exclusive: boolean): void {
 
 /** Whether an error was sent by the server, and not made by the driver or the platform. */
 export function isFromServer(error: unknown): boolean {
-  return typeof error === "object" && error !== null && "severity" in error;
+  // PostgreSQL sends a translated severity and one that is not, H2 only the first.
+  return typeof error === "object" && error !== null && "severity_local" in error;
 }
 
 /**
@@ -256,6 +262,11 @@ export function isFromServer(error: unknown): boolean {
  * transaction it must not be held back: the driver would send its rollback on what is closed by then.
  */
 export async function throwLater(error: unknown): Promise<never> {
-  if (!isFromServer(error)) await new Promise((resolve) => setTimeout(resolve, 1));
+  if (!isFromServer(error)) await laterTurn();
   throw error;
+}
+
+/** Waits for a later turn of the event loop, after what has arrived by now was handled. */
+export function laterTurn(): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, 1));
 }

@@ -14,6 +14,7 @@ import { askedServers } from "../servers/asked.ts";
 import type { TckContext } from "../tck/mod.ts";
 import { runOn } from "./context.ts";
 import type { Drivers } from "./driver.ts";
+import { h2 } from "./h2.ts";
 import { mariadb, mysql } from "./mysql.ts";
 import { pglite } from "./pglite.ts";
 import { pgbouncer, postgresql } from "./postgresql.ts";
@@ -36,6 +37,7 @@ export interface Database {
 
 /** By the name of a server without its version. */
 const families: Readonly<Record<string, Drivers>> = {
+  h2,
   mariadb,
   mysql,
   pgbouncer,

@@ -25,7 +25,7 @@ export interface KitResult {
 process.stdin.on("end", () => process.exit(1)).resume();
 
 const home = new URL("node_modules/@fencepost/store/", import.meta.url).href;
-for (const entry of ["", "/mysql", "/postgresql", "/sqlite", "/sqlserver", "/tck"]) {
+for (const entry of ["", "/h2", "/mysql", "/postgresql", "/sqlite", "/sqlserver", "/tck"]) {
   const loaded = import.meta.resolve(`@fencepost/store${entry}`);
   if (!loaded.startsWith(home)) throw new Error(`Cannot test ${home}: received ${loaded}`);
 }
