@@ -17,7 +17,14 @@ import { Database, driverError } from "../core/sql/database.ts";
 import type { Dialect } from "../core/sql/dialect.ts";
 
 /** A kind of database, as the library's URLs tell them apart. */
-export type TargetFamily = "postgresql" | "pglite" | "mysql" | "mariadb" | "sqlserver" | "sqlite";
+export type TargetFamily =
+  | "postgresql"
+  | "pglite"
+  | "mysql"
+  | "mariadb"
+  | "sqlserver"
+  | "h2"
+  | "sqlite";
 
 const families: Readonly<Record<string, TargetFamily>> = {
   postgres: "postgresql",
@@ -27,12 +34,13 @@ const families: Readonly<Record<string, TargetFamily>> = {
   mariadb: "mariadb",
   sqlserver: "sqlserver",
   mssql: "sqlserver",
+  h2: "h2",
   sqlite: "sqlite",
 };
 
 /** What kind of database a URL names. */
 export function familyOf(url: string): TargetFamily {
-  const scheme = /^([a-z]+):/i.exec(url)?.[1]?.toLowerCase() ?? "none";
+  const scheme = /^([a-z][a-z0-9]*):/i.exec(url)?.[1]?.toLowerCase() ?? "none";
   const family = Object.hasOwn(families, scheme) ? families[scheme] : undefined;
   if (family !== undefined) return family;
   throw new InvalidArgumentError(
@@ -90,6 +98,8 @@ async function open(url: string): Promise<Opened> {
     case "mysql":
     case "mariadb":
       return await openMysql(url);
+    case "h2":
+      return await openH2(url);
     case "sqlserver":
       return await openSqlserver(url);
   }
@@ -133,6 +143,18 @@ async function openMysql(url: string): Promise<Opened> {
     client: new Mysql2Client(pool, { exclusive: false, prepare: false, opened: pool }),
     // MariaDB's errors mean the same.
     dialect: mysqlDialect,
+  };
+}
+
+async function openH2(url: string): Promise<Opened> {
+  const { H2PostgresJsClient, h2Dialect } = await import("../dialects/h2/mod.ts");
+  const { default: postgres } = await import("postgres");
+  const address = url.replace(/^h2:/i, "postgres:");
+  const options = { max: 1, fetch_types: false, onnotice: () => {} };
+  const pool = readUrl("h2", () => postgres(address, options));
+  return {
+    client: new H2PostgresJsClient(pool, { opened: true, exclusive: true, prepare: true }),
+    dialect: h2Dialect,
   };
 }
 

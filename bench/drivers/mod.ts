@@ -18,6 +18,8 @@ export async function driversOf(family: string): Promise<readonly BenchDriver[]>
     case "mysql":
     case "mariadb":
       return [(await import("./mysql2.ts")).mysql2];
+    case "h2":
+      return [(await import("./h2.ts")).h2PostgresJs];
     case "sqlserver":
       return [(await import("./mssql.ts")).mssqlDriver];
     case "sqlite":

@@ -85,7 +85,8 @@ async function setUp(
     port: Number(port),
     database,
     username,
-    password: "",
+    // As a text an empty one would give way to that of the environment.
+    password: () => "",
     max: 1,
     prepare: false,
     fetch_types: false,
