@@ -60,6 +60,7 @@ import {
 
 /** H2 over a pool of postgres.js. */
 export class H2PostgresJsClient extends PostgresJsPool {
+  /** H2. */
   override readonly family = "h2";
 
   /**

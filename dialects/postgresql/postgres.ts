@@ -30,6 +30,7 @@ import { commitAndChain, isolation, RolledBackError, selectVersion } from "./dia
 
 /** PostgreSQL over a pool of postgres.js. */
 export class PostgresJsClient extends PostgresJsPool {
+  /** PostgreSQL. */
   override readonly family = "postgresql";
 
   /**

@@ -1,4 +1,5 @@
 import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
+import { openStore as openH2 } from "../../dialects/h2/mod.ts";
 import { openStore as openMysql } from "../../dialects/mysql/mod.ts";
 import { openStore as openPostgresql } from "../../dialects/postgresql/mod.ts";
 import { openStore as openSqlite } from "../../dialects/sqlite/mod.ts";
@@ -51,11 +52,15 @@ const urls = [
   `postgres//u:${password}@h/d`,
   `u:${password}@h/d`,
   `sqlserver://u:${password}@h/d`,
+  `h2://u:${password}@h`,
+  `h2://u:${password}%@h/d`,
+  `h2://u:${password}@h:notaport/d`,
+  `h2://u:${password}@127.0.0.1:1/d`,
 ];
 
 for (const url of urls) {
   Deno.test(`no part of the password of ${url} is in an error`, async () => {
-    for (const open of [openStore, openMysql, openPostgresql]) {
+    for (const open of [openStore, openH2, openMysql, openPostgresql]) {
       const error = await assertRejects(() => open(url, { timeoutMs: 2_000 }), Error);
       assert(!allWords(error).includes(password), `it is in ${error.message}`);
     }

@@ -72,7 +72,14 @@ Deno.test("the packed types check without any driver, also inside the library", 
 
 Deno.test("a bundler bundles every entry with no driver installed", async () => {
   await withPackage(async (folder) => {
-    for (const entry of ["mod.js", "dialects/postgresql/mod.js", "dialects/sqlite/mod.js"]) {
+    for (
+      const entry of [
+        "mod.js",
+        "dialects/h2/mod.js",
+        "dialects/postgresql/mod.js",
+        "dialects/sqlite/mod.js",
+      ]
+    ) {
       const { errors, outputFiles } = await build({
         entryPoints: [join(folder, "node_modules/@fencepost/store", entry)],
         absWorkingDir: folder,
@@ -91,7 +98,7 @@ Deno.test("a bundler bundles every entry with no driver installed", async () => 
 
 Deno.test("a bundle of one dialect holds no other", async () => {
   await withPackage(async (folder) => {
-    const dialects = ["postgresql", "sqlite"];
+    const dialects = ["h2", "postgresql", "sqlite"];
     for (const dialect of dialects) {
       const { metafile } = await build({
         entryPoints: [join(folder, `node_modules/@fencepost/store/dialects/${dialect}/mod.js`)],
