@@ -25,6 +25,9 @@ const sqlite = "dialects/sqlite/dialect.ts";
 const pg = "dialects/postgresql/pg.ts";
 const postgresJs = "dialects/postgresql/postgres.ts";
 const postgresJsPool = "dialects/shared/postgres_js.ts";
+const mysql = "dialects/mysql/dialect.ts";
+const mysql2 = "dialects/mysql/mysql2.ts";
+const mysql2Tests = ["tests/drivers/mysql2_fake_test.ts"];
 const nodeSqlite = "dialects/sqlite/node_sqlite.ts";
 const mssql = "dialects/sqlserver/mssql.ts";
 const mssqlTests = ["tests/drivers/mssql_test.ts"];
@@ -434,5 +437,132 @@ export const mutants: readonly Mutant[] = [
     find: "    if (!this.#opened) return;\n",
     replace: "",
     tests: mssqlTests,
+  },
+  {
+    breaks: "a row that stays as it is generates no key (MySQL)",
+    file: mysql,
+    find: "next_value + cast(last_insert_id(0) as signed)",
+    replace: "next_value",
+    tests: mysql2Tests,
+  },
+  {
+    breaks: "a sealed key gives no value (MySQL)",
+    file: mysql,
+    find: "when sealed = 0 and next_value <=",
+    replace: "when next_value <=",
+    tests: mysql2Tests,
+  },
+  {
+    breaks: "past 2^63 - 1 nothing is reserved (MySQL)",
+    file: mysql,
+    find: "when sealed = 0 and next_value <= ${maxValue - size}",
+    replace: "when sealed = 0",
+    tests: mysql2Tests,
+  },
+  {
+    breaks: "integers are computed without loss on MariaDB (MySQL)",
+    file: mysql,
+    find: 'boundInteger = "cast(? as signed)"',
+    replace: 'boundInteger = "?"',
+    tests: mysql2Tests,
+  },
+  {
+    breaks: "a generated key of 0 is none (MySQL)",
+    file: mysql,
+    find: "return generatedKey === 0n ? undefined : generatedKey;",
+    replace: "return generatedKey;",
+    tests: mysql2Tests,
+  },
+  {
+    breaks: "a write inside the application's transaction hands nothing out (mysql2)",
+    file: mysql2,
+    find: "          } else if (isInTransaction(answer)) {\n            held.end(false);",
+    replace:
+      "          } else if (isInTransaction(answer) && !this.#prepare) {\n            held.end(false);",
+    tests: mysql2Tests,
+  },
+  {
+    breaks: "a transaction does not commit the application's (mysql2)",
+    file: mysql2,
+    find: "      await this.#waitOut(held, options);\n      try {",
+    replace: "      try {",
+    tests: mysql2Tests,
+  },
+  {
+    breaks: "a transaction that a proxy did not keep hands nothing out (mysql2)",
+    file: mysql2,
+    find: "if (!isInTransaction(answer)) throw new NotKeptError(options.name);",
+    replace: "",
+    tests: mysql2Tests,
+  },
+  {
+    breaks: "a transaction whose commit went elsewhere hands nothing out (mysql2)",
+    file: mysql2,
+    find: "if (isInTransaction(ended)) throw new NotKeptError(options.name);",
+    replace: "",
+    tests: mysql2Tests,
+  },
+  {
+    breaks: "after a lock wait a transaction is rolled back (mysql2)",
+    file: mysql2,
+    find: "this.#answer(held, rollback).then",
+    replace: "this.#answer(held, probe).then",
+    tests: mysql2Tests,
+  },
+  {
+    breaks: "a connection whose rollback failed is not used again (mysql2)",
+    file: mysql2,
+    find: "if (!isUndone || error instanceof NotKeptError) held.end(false);",
+    replace: "",
+    tests: mysql2Tests,
+  },
+  {
+    breaks: "at its deadline a connection is destroyed (mysql2)",
+    file: mysql2,
+    find: "deadline.onOver(() => this.end(false))",
+    replace: "deadline.onOver(() => this.end(true))",
+    tests: mysql2Tests,
+  },
+  {
+    breaks: "a connection is put back once (mysql2)",
+    file: mysql2,
+    find: "    if (this.#ended) return;\n",
+    replace: "",
+    tests: mysql2Tests,
+  },
+  {
+    breaks: "a connection that comes too late is put back (mysql2)",
+    file: mysql2,
+    find: "        connection.release();\n        return taken",
+    replace: "        return taken",
+    tests: mysql2Tests,
+  },
+  {
+    breaks: "a connection whose character set was changed is refused (mysql2)",
+    file: mysql2,
+    find: "      this.#refuseCharset(connection);\n",
+    replace: "",
+    tests: mysql2Tests,
+  },
+  {
+    breaks: "autocommit = 0 is refused (mysql2)",
+    file: mysql2,
+    find: 'if (!row.boolean("autocommit")) {',
+    replace: 'if (row.isNull("autocommit")) {',
+    tests: mysql2Tests,
+  },
+  {
+    breaks: "a queryFormat that changes texts is refused (mysql2)",
+    file: mysql2,
+    find: "        refuseFormat(connection, literal);\n",
+    replace: "",
+    tests: mysql2Tests,
+  },
+  {
+    breaks: "on a single connection a write is sent again once a transaction has ended (mysql2)",
+    file: mysql2,
+    find: "if (!isInTransaction(answer)) return answer;",
+    replace: "return answer;",
+    tests: mysql2Tests,
   },
 ];
