@@ -78,21 +78,32 @@ export class MysqlDialect extends Dialect {
   }
 
   /**
-   * The next value comes back as the key that the statement generated. What stands in `values` is
+   * The next value comes back in the key that the statement generated. What stands in `values` is
    * evaluated also when the row exists, so every branch of the update has to set the key: a row that
-   * stays as it is generates 0. `last_insert_id` is unsigned, the column is not.
+   * stays as it is generates 0. `& 0` leaves nothing of the key in the row, and the cast keeps the sum
+   * signed, as the column is.
    */
   override reserve(session: Session, request: ReserveRequest): Promise<bigint | undefined> {
     const { table, key, size, initialOffset } = request;
+    const first = initialOffset + size;
+    const tag = tagOf(request);
     return session.query(sql`
       insert into ${table} (range_key, next_value)
-      values (${key}, last_insert_id(${initialOffset + size}))
+      values (${key}, ${first} + cast(last_insert_id(${signed(tagged(first, tag))}) & 0 as signed))
       on duplicate key update next_value = case
         when sealed = 0 and next_value <= ${maxValue - size}
-        then cast(last_insert_id(next_value + ${size}) as signed)
+        then next_value + ${size} + cast(
+          last_insert_id(
+            if(
+              next_value + ${size} < ${tagRoom},
+              cast(next_value + ${size} | ${signed(tag)} as signed),
+              next_value + ${size}
+            )
+          ) & 0 as signed
+        )
         else next_value + cast(last_insert_id(0) as signed)
       end
-    `).then(readNext);
+    `).then((result) => readNext(result, tag));
   }
 
   /** Fails as a duplicate if the row exists: `ignore` would also ignore texts that are cut. */
@@ -139,9 +150,39 @@ function isBelow(version: string, [major, minor]: Series): boolean {
   return isMajor < major || (isMajor === major && isMinor < minor);
 }
 
-/** 0 is no value: it stands for a row that stayed as it was, or for a key that a proxy lost. */
-function readNext({ generatedKey }: QueryResult): bigint | undefined {
-  return generatedKey === 0n ? undefined : generatedKey;
+/*
+ * What a reserve has the server generate, for proxies give one statement the key of another: the next
+ * value, and with it 15 bits of the request's nonce. Bit 63 says that they are there; from 2^48 on they
+ * have no room, and the value stands alone.
+ *
+ *     bit   63   62 … 48   47 … 0
+ *            1     nonce    value
+ */
+
+/** The first value that leaves no room for a tag. */
+const tagRoom = 1n << 48n;
+
+function tagOf({ nonce }: ReserveRequest): bigint {
+  return (1n << 63n) | ((nonce & 0x7fffn) << 48n);
+}
+
+function tagged(value: bigint, tag: bigint): bigint {
+  return value < tagRoom ? value | tag : value;
+}
+
+/** The same 64 bits as an integer that can be bound. */
+function signed(bits: bigint): bigint {
+  return BigInt.asIntN(64, bits);
+}
+
+/**
+ * The value that stands in a generated key under a tag, or alone where it is too large for one. 0 is
+ * no value: it stands for a row that stayed as it was, or for a key that a proxy lost.
+ */
+function readNext({ generatedKey = 0n }: QueryResult, tag: bigint): bigint | undefined {
+  const bits = BigInt.asUintN(64, generatedKey);
+  const value = bits >> 63n === 0n ? bits : bits % tagRoom;
+  return value > 0n && tagged(value, tag) === bits ? value : undefined;
 }
 
 /** The collations that tell all texts of Unicode apart. */

@@ -115,7 +115,7 @@ export const faultCases: readonly TckCase[] = [
     },
   },
   {
-    name: "a row that answers another reserve hands out nothing, whatever its value",
+    name: "the answer to another reserve hands out nothing, whatever its value",
     async run(context) {
       let late: QueryResult | undefined;
       const client = await watched(context, async ({ name, send }) => {
@@ -128,11 +128,6 @@ export const faultCases: readonly TckCase[] = [
       const { ranges } = await context.open({ client });
       await ranges.reserve("order", 100);
       const invoice = ranges.reserve("invoice", 1);
-      // A generated key is all that comes back on some databases, and nothing can stand beside it.
-      if (late?.rows.length === 0) {
-        check(late.generatedKey !== undefined, "the value is a row's, or a generated key");
-        return void await invoice;
-      }
       await checkRejects(invoice, ReserveConflictError);
       checkEqual(await ranges.read("invoice"), { nextValue: 2n, sealed: false });
     },
