@@ -50,35 +50,43 @@ function clientOver(server: Server, options: { prepare?: boolean } = {}) {
   return { pool, client, session, connection: pool.only };
 }
 
+/** What a server of the test generates for the nonce 5: bit 63, the nonce from bit 48 on, the value. */
+const tag = -(2n ** 63n) + 5n * 2n ** 48n;
+const room = 2n ** 48n;
+
 for (
-  const [key, next] of [
-    [11, 11n],
-    [Number.MAX_SAFE_INTEGER, 2n ** 53n - 1n],
-    ["9007199254740993", 2n ** 53n + 1n],
-    ["9223372036854775807", maxValue],
-    [-40, -40n],
-    [0, undefined],
-    ["0", undefined],
+  const [what, key, next] of [
+    ["11 with the nonce of the statement", `${tag + 11n}`, 11n],
+    ["the last value with room for a nonce", `${tag + room - 1n}`, room - 1n],
+    ["the first value without room for a nonce", Number(room), room],
+    ["a value that is safe", Number.MAX_SAFE_INTEGER, 2n ** 53n - 1n],
+    ["a value that is not safe", "9007199254740993", 2n ** 53n + 1n],
+    ["the largest value", "9223372036854775807", maxValue],
+    ["a value with another nonce", `${tag + 2n ** 48n + 11n}`, undefined],
+    ["a value whose nonce was lost", 11, undefined],
+    ["no value with the nonce of the statement", `${tag}`, undefined],
+    ["-1", -1, undefined],
+    ["0", 0, undefined],
+    ["0 in text", "0", undefined],
   ] as const
 ) {
-  Deno.test(`a generated key ${JSON.stringify(key)} is the next value ${next}`, async () => {
+  Deno.test(`of a generated key that is ${what}, a reserve takes ${next}`, async () => {
     const { session } = clientOver(() => header(key));
-    assertEquals(await mysqlDialect.reserve(session, requestOf("order", 10n)), next);
+    const request = { ...requestOf("order", 10n), nonce: 5n };
+    assertEquals(await mysqlDialect.reserve(session, request), next);
   });
 }
 
 Deno.test("a reserve is one statement, and every branch of it sets the generated key", async () => {
   for (const dialect of [mysqlDialect, mariadbDialect]) {
     const { connection, session } = clientOver(() => header(11));
-    await dialect.reserve(session, requestOf("order", 10n));
+    await dialect.reserve(session, { ...requestOf("order", 10n), nonce: 5n });
     const [{ sql: text, values, prepared } = { sql: "", values: [] }, ...more] = connection.sent;
     assertEquals([more.length, prepared], [0, true]);
-    assertEquals(values, ["order", 11n, maxValue - 10n, 10n]);
-    assertEquals(text.match(/last_insert_id\([^)]+\)/g), [
-      "last_insert_id(cast(? as signed)",
-      "last_insert_id(next_value + cast(? as signed)",
-      "last_insert_id(0)",
-    ]);
+    const bound = ["order", 11n, tag + 11n, maxValue - 10n, 10n, 10n, room, 10n, tag, 10n];
+    assertEquals(values, bound);
+    const branches = text.replace(/\s+/g, " ").split(/ values | then | else /).slice(1);
+    assertEquals(branches.map((branch) => branch.includes("last_insert_id(")), [true, true, true]);
     assertStringIncludes(text, "when sealed = 0 and next_value <= cast(? as signed)");
     assertEquals([connection.released, connection.destroyed], [1, 0]);
   }

@@ -469,8 +469,15 @@ export const mutants: readonly Mutant[] = [
   {
     breaks: "a generated key of 0 is none (MySQL)",
     file: mysql,
-    find: "return generatedKey === 0n ? undefined : generatedKey;",
-    replace: "return generatedKey;",
+    find: "value > 0n && ",
+    replace: "",
+    tests: mysql2Tests,
+  },
+  {
+    breaks: "a generated key answers the reserve that it was made for (MySQL)",
+    file: mysql,
+    find: "tagged(value, tag) === bits ? value",
+    replace: "value < tagRoom || value === bits ? value",
     tests: mysql2Tests,
   },
   {
