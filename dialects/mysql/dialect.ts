@@ -25,6 +25,7 @@ export const selectServer: Statement = sql`
   select
     version() as version,
     @@session.autocommit as autocommit,
+    @@session.completion_type as completion_type,
     @@session.character_set_client as character_set_client,
     @@session.character_set_connection as character_set_connection
 `;
@@ -131,7 +132,7 @@ export class MysqlDialect extends Dialect {
 
   override async weaknesses(session: Session, tables: Tables): Promise<readonly string[]> {
     await refuseOtherKeys(session, tables.range);
-    await refuseGenerated(session, tables.range);
+    await refuseOtherColumns(session, tables.range);
     const { product, promised } = this;
     return [
       ...await settingWeaknesses(session, { product, promised }),
@@ -279,15 +280,27 @@ async function settingWeaknesses(
   return found;
 }
 
-/** A number that the table generates would be reported in the place of the key's next value. */
-async function refuseGenerated(session: Session, table: Identifier): Promise<void> {
+/**
+ * A number that the table generates would be reported in the place of the key's next value. A next
+ * value that is too large for its column is cut unless the sql_mode is strict, and then comes again.
+ */
+async function refuseOtherColumns(session: Session, table: Identifier): Promise<void> {
   const { rows } = await session.query(sql`show columns from ${table}`);
-  const generated = rows.find((row) => /auto_increment/i.test(row.text("Extra")));
-  if (generated === undefined) return;
-  throw new ConfigurationError(
-    `Cannot open store: table ${table} must have no column that is auto_increment, whose values ` +
-      `would be taken for a key's: received ${generated.text("Field")}`,
-  );
+  for (const row of rows) {
+    const name = row.text("Field");
+    if (/auto_increment/i.test(row.text("Extra"))) {
+      throw new ConfigurationError(
+        `Cannot open store: table ${table} must have no column that is auto_increment, whose values ` +
+          `would be taken for a key's: received ${name}`,
+      );
+    }
+    const type = row.text("Type");
+    if (name.toLowerCase() === "next_value" && !/^bigint\b/i.test(type)) {
+      throw new ConfigurationError(
+        `Cannot open store: column next_value of table ${table} must be a bigint: received ${type}`,
+      );
+    }
+  }
 }
 
 async function tableWeaknesses(session: Session, table: Identifier): Promise<string[]> {

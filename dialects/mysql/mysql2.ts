@@ -600,6 +600,14 @@ function refuseSession(row: Row): void {
         "the application commits it: received 0",
     );
   }
+  if (row.text("completion_type") !== "NO_CHAIN") {
+    throw new ConfigurationError(
+      "Cannot open store: the setting completion_type must be NO_CHAIN, else the end of a " +
+        `transaction begins another, or ends the connection: received ${
+          row.text("completion_type")
+        }`,
+    );
+  }
   for (const name of ["character_set_client", "character_set_connection"]) {
     if (row.text(name) !== "utf8mb4") {
       throw new ConfigurationError(

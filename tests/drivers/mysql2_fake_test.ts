@@ -267,10 +267,22 @@ Deno.test("a connection that comes out of the pool after the deadline is put bac
   assertEquals([connection.released, connection.destroyed, connection.sent.length], [2, 0, 0]);
 });
 
+/** What a server says of itself and of a session, which can be used unless the test says otherwise. */
+function sessionRow(other: Readonly<Record<string, string | number>>): Reply {
+  const row = {
+    version: "9.7.4",
+    autocommit: 1,
+    completion_type: "NO_CHAIN",
+    character_set_client: "utf8mb4",
+    character_set_connection: "utf8mb4",
+    ...other,
+  };
+  return { names: Object.keys(row), rows: [Object.values(row)] };
+}
+
 Deno.test("a connection whose character set is no longer the one that was checked is refused", async () => {
-  const names = ["version", "autocommit", "character_set_client", "character_set_connection"];
   const { connection, client } = clientOver(({ sql: text }) =>
-    text.includes("version()") ? { names, rows: [["9.7.4", 1, "utf8mb4", "utf8mb4"]] } : header()
+    text.includes("version()") ? sessionRow({}) : header()
   );
   assertEquals(await client.server(call()), { product: "MySQL", version: "9.7.4" });
   for (const [charset, works] of [[224, true], [45, true], [8, false], [33, false]] as const) {
@@ -284,15 +296,16 @@ Deno.test("a connection whose character set is no longer the one that was checke
 });
 
 for (
-  const [name, row] of [
-    ["autocommit", ["9.7.4", 0, "utf8mb4", "utf8mb4"]],
-    ["character_set_client", ["9.7.4", 1, "latin1", "utf8mb4"]],
-    ["character_set_connection", ["9.7.4", 1, "utf8mb4", "utf8mb3"]],
+  const [name, value] of [
+    ["autocommit", 0],
+    ["completion_type", "CHAIN"],
+    ["completion_type", "RELEASE"],
+    ["character_set_client", "latin1"],
+    ["character_set_connection", "utf8mb3"],
   ] as const
 ) {
-  Deno.test(`a session whose ${name} cannot be used is refused by name`, async () => {
-    const names = ["version", "autocommit", "character_set_client", "character_set_connection"];
-    const { client } = clientOver(() => ({ names, rows: [[...row]] }));
+  Deno.test(`a session whose ${name} is ${value} is refused by name`, async () => {
+    const { client } = clientOver(() => sessionRow({ [name]: value }));
     await assertRejects(() => client.server(call()), ConfigurationError, name);
   });
 }
@@ -307,8 +320,7 @@ for (
   ] as const
 ) {
   Deno.test(`a server that says ${text} is ${product}`, async () => {
-    const names = ["version", "autocommit", "character_set_client", "character_set_connection"];
-    const { client } = clientOver(() => ({ names, rows: [[text, 1, "utf8mb4", "utf8mb4"]] }));
+    const { client } = clientOver(() => sessionRow({ version: text }));
     const server = await client.server(call());
     assertEquals(server, { product, version });
     assertEquals(mysqlDialect.supports(server), product === "MySQL");

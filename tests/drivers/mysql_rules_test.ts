@@ -248,13 +248,44 @@ testEach(
   },
 );
 
-testEach("columns in another case are the same columns", async (fixture) => {
-  await fixture.admin(
-    `create table \`${fixture.table}\` (RANGE_KEY varchar(255) character set utf8mb4 ` +
-      `collate ${fixture.collation} primary key, Next_Value bigint not null, ` +
-      `SEALED bit(1) not null default 0)`,
-  );
-  await withPool(fixture.uri, {}, (pool) => assertExactInAllWays(pool, fixture.options));
+testEach("columns in another case, and wide enough, are the same columns", async (fixture) => {
+  const key = `varchar(255) character set utf8mb4 collate ${fixture.collation} primary key`;
+  for (
+    const columns of ["Next_Value bigint, SEALED bit(1)", "NEXT_VALUE bigint unsigned, sealed int"]
+  ) {
+    const notNull = columns.replace(/(,|$)/g, " not null$1");
+    await fixture.admin(
+      `create table \`${fixture.table}\` (RANGE_KEY ${key}, ${notNull} default 0)`,
+    );
+    await withPool(fixture.uri, {}, (pool) => assertExactInAllWays(pool, fixture.options));
+    await fixture.admin(`drop table \`${fixture.table}\``);
+  }
+});
+
+testEach("a column that does not hold every next value is refused", async (fixture) => {
+  await withPool(fixture.uri, {}, async (pool) => {
+    await fixture.createTable();
+    for (const type of ["int", "int unsigned", "double", "decimal(10,0)", "varchar(20)"]) {
+      await fixture.admin(`alter table \`${fixture.table}\` modify next_value ${type} not null`);
+      await assertRejects(
+        () => openStore(pool, fixture.options),
+        ConfigurationError,
+        "next_value",
+      );
+    }
+  });
+});
+
+testEach("a completion_type that chains or ends is refused by name", async (fixture) => {
+  for (const type of ["CHAIN", "RELEASE"]) {
+    await withSessions(fixture, `set completion_type = '${type}'`, async ([pool]) => {
+      await assertRejects(
+        () => openStore(pool, fixture.options),
+        ConfigurationError,
+        "completion_type",
+      );
+    });
+  }
 });
 
 testEach(
