@@ -1,0 +1,53 @@
+import { DatabaseSync } from "node:sqlite";
+import { type Dialect, openStore, type Store } from "@fencepost/store";
+import { NodeSqliteClient, openStore as openSqlite } from "@fencepost/store/sqlite";
+import type { TckContext } from "@fencepost/store/tck";
+
+/** Runs a case of the kit on an empty file, and closes what the case opened. */
+export async function runOnSqlite(
+  work: (context: TckContext) => Promise<void>,
+  { file, dialect }: { file: string; dialect: Dialect },
+): Promise<void> {
+  const rangeTable = `ranges_${crypto.randomUUID().replaceAll("-", "_")}`;
+  const databases: DatabaseSync[] = [];
+  const stores: Store[] = [];
+  const keep = (store: Store) => {
+    stores.push(store);
+    return store;
+  };
+  const connect = () => {
+    const database = new DatabaseSync(file);
+    database.exec("pragma journal_mode = wal");
+    databases.push(database);
+    return database;
+  };
+  const clientOf = (database: DatabaseSync) => new NodeSqliteClient(database, { opened: false });
+  const begin = () => {
+    const database = connect();
+    database.exec("begin immediate");
+    return Promise.resolve({
+      session: clientOf(database).session(database),
+      open: async (options = {}) =>
+        keep(await openSqlite(database, { rangeTable, dialects: [dialect], ...options })),
+      rollback: () => Promise.resolve(database.exec("rollback")),
+    });
+  };
+  const context: TckContext = {
+    dialect,
+    schema: "main",
+    tables: { rangeTable },
+    client: () => Promise.resolve(clientOf(connect())),
+    open: async ({ client = clientOf(connect()), ...options } = {}) =>
+      keep(
+        await openStore(client, { rangeTable, initSchema: true, dialects: [dialect], ...options }),
+      ),
+    begin,
+    inside: begin,
+  };
+  try {
+    await work(context);
+  } finally {
+    for (const store of stores) await store.close();
+    for (const database of databases) database.close();
+  }
+}
