@@ -24,14 +24,10 @@
  * @module
  */
 
-import { checkBoolean, refuse } from "../../core/arguments.ts";
+import { refuse } from "../../core/arguments.ts";
 import { DriverMissingError } from "../../core/errors.ts";
-import {
-  checkStoreOptions,
-  openStoreOver,
-  type Store,
-  type StoreOptions,
-} from "../../core/store.ts";
+import { openStoreOver, type Store, type StoreOptions } from "../../core/store.ts";
+import { checkDriverOptions } from "../shared/options.ts";
 import { isPostgresJs, type PostgresJsSql } from "../shared/postgres_js.ts";
 import { h2Dialect } from "./dialect.ts";
 import { H2PostgresJsClient } from "./postgres.ts";
@@ -94,25 +90,12 @@ const defaultPort = 5435;
  * @throws {StoreError} If the server cannot be reached, or refuses.
  */
 export async function openStore(target: H2Target, options: H2Options = {}): Promise<Store> {
-  checkH2Options(target, options);
+  checkDriverOptions(target, options);
   const { exclusive = false, prepare = true, username, password, ...rest } = options;
   const client = typeof target === "string"
     ? await openUrl(target, { prepare, username, password })
     : clientOf(target, { exclusive, prepare });
   return await openStoreOver(client, { ...rest, builtIn: [h2Dialect] });
-}
-
-function checkH2Options(target: unknown, options: H2Options): void {
-  const action = "open store";
-  checkStoreOptions(options, ["exclusive", "prepare", "username", "password"]);
-  checkBoolean(action, "exclusive", options.exclusive);
-  checkBoolean(action, "prepare", options.prepare);
-  for (const name of ["username", "password"] as const) {
-    const value = options[name];
-    if (value === undefined) continue;
-    if (typeof target !== "string") refuse(action, `${name} goes with a URL`, "a driver's object");
-    if (typeof value !== "string") refuse(action, `${name} must be a string`, typeof value);
-  }
 }
 
 function clientOf(

@@ -19,6 +19,7 @@ import type { QueryResult, Row } from "../../core/sql/row.ts";
 import { type Identifier, sql, type Statement } from "../../core/sql/statement.ts";
 import type { Tables } from "../../core/sql/tables.ts";
 import { mysqlSchema } from "../../schema/mysql.ts";
+import { socketFailures } from "../shared/sockets.ts";
 
 /** Asks a server what it is, and for the settings of the session that no statement can undo. */
 export const selectServer: Statement = sql`
@@ -371,17 +372,9 @@ function isOutOfSpace(errno: number, words: string): boolean {
 
 /** The driver's and the platform's codes of a connection that failed. */
 const driverCodes: ReadonlySet<string> = new Set([
-  "EAI_AGAIN",
-  "ECONNABORTED",
-  "ECONNREFUSED",
-  "ECONNRESET",
-  "EHOSTUNREACH",
-  "ENETUNREACH",
-  "ENOTFOUND",
-  "EPIPE",
+  ...socketFailures,
   "ERR_STREAM_DESTROYED",
   "ERR_STREAM_WRITE_AFTER_END",
-  "ETIMEDOUT",
   "HANDSHAKE_NO_SSL_SUPPORT",
   "HANDSHAKE_SSL_ERROR",
   "HANDSHAKE_UNKNOWN_ERROR",

@@ -23,15 +23,11 @@
  * @module
  */
 
-import { checkBoolean, refuse } from "../../core/arguments.ts";
+import { refuse } from "../../core/arguments.ts";
 import { DriverMissingError } from "../../core/errors.ts";
-import {
-  checkStoreOptions,
-  openStoreOver,
-  type Store,
-  type StoreOptions,
-} from "../../core/store.ts";
+import { openStoreOver, type Store, type StoreOptions } from "../../core/store.ts";
 import { mariadbDialect } from "../mariadb/dialect.ts";
+import { checkDriverOptions } from "../shared/options.ts";
 import { mysqlDialect } from "./dialect.ts";
 import { isMysql2, Mysql2Client, type Mysql2OwnPool, type Mysql2Target } from "./mysql2.ts";
 
@@ -88,25 +84,12 @@ export type MysqlTarget = string | Mysql2Target;
  * @throws {StoreError} If the server cannot be reached, or refuses.
  */
 export async function openStore(target: MysqlTarget, options: MysqlOptions = {}): Promise<Store> {
-  checkMysqlOptions(target, options);
+  checkDriverOptions(target, options);
   const { exclusive = false, prepare = true, username, password, ...rest } = options;
   const client = typeof target === "string"
     ? await openUrl(target, { prepare, username, password })
     : clientOf(target, { exclusive, prepare });
   return await openStoreOver(client, { ...rest, builtIn: [mysqlDialect, mariadbDialect] });
-}
-
-function checkMysqlOptions(target: unknown, options: MysqlOptions): void {
-  const action = "open store";
-  checkStoreOptions(options, ["exclusive", "prepare", "username", "password"]);
-  checkBoolean(action, "exclusive", options.exclusive);
-  checkBoolean(action, "prepare", options.prepare);
-  for (const name of ["username", "password"] as const) {
-    const value = options[name];
-    if (value === undefined) continue;
-    if (typeof target !== "string") refuse(action, `${name} goes with a URL`, "a driver's object");
-    if (typeof value !== "string") refuse(action, `${name} must be a string`, typeof value);
-  }
 }
 
 function clientOf(

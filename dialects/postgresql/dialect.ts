@@ -19,6 +19,7 @@ import {
 import { doubleQuoted, type Identifier, sql, type Statement } from "../../core/sql/statement.ts";
 import type { Tables } from "../../core/sql/tables.ts";
 import { postgresqlSchema } from "../../schema/postgresql.ts";
+import { socketFailures } from "../shared/sockets.ts";
 
 /** Asks a server of the PostgreSQL protocol what it is. */
 export const selectVersion: Statement = sql`select version() as version`;
@@ -227,16 +228,8 @@ const kinds: ReadonlyMap<string, StoreErrorKind> = new Map([
   ["CONNECTION_DESTROYED", "connection"],
   ["CONNECTION_ENDED", "connection"],
   ["CONNECT_TIMEOUT", "connection"],
-  ["EAI_AGAIN", "connection"],
-  ["ECONNABORTED", "connection"],
-  ["ECONNREFUSED", "connection"],
-  ["ECONNRESET", "connection"],
-  ["EHOSTUNREACH", "connection"],
-  ["ENETUNREACH", "connection"],
   ["ENOENT", "connection"],
-  ["ENOTFOUND", "connection"],
-  ["EPIPE", "connection"],
-  ["ETIMEDOUT", "connection"],
+  ...socketFailures.map((code) => [code, "connection"] as const),
 ]);
 
 /** The dialect of PostgreSQL, 15 or later; 12 to 14 are not refused. */

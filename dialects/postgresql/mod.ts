@@ -24,16 +24,12 @@
  * @module
  */
 
-import { checkBoolean, refuse } from "../../core/arguments.ts";
+import { refuse } from "../../core/arguments.ts";
 import { DriverMissingError } from "../../core/errors.ts";
 import type { Client } from "../../core/sql/client.ts";
 import { inTransaction } from "../../core/sql/exclusive.ts";
-import {
-  checkStoreOptions,
-  openStoreOver,
-  type Store,
-  type StoreOptions,
-} from "../../core/store.ts";
+import { openStoreOver, type Store, type StoreOptions } from "../../core/store.ts";
+import { checkDriverOptions } from "../shared/options.ts";
 import { isPostgresJs, type PostgresJsSql } from "../shared/postgres_js.ts";
 import { postgresqlDialect } from "./dialect.ts";
 import { isPg, PgClient, type PgConnection, type PgPool } from "./pg.ts";
@@ -98,26 +94,13 @@ export async function openStore(
   target: PostgresqlTarget,
   options: PostgresqlOptions = {},
 ): Promise<Store> {
-  checkPostgresqlOptions(target, options);
+  checkDriverOptions(target, options);
   const { exclusive = false, prepare = true, username, password, ...rest } = options;
   const client = typeof target === "string"
     ? await openUrl(target, { prepare, username, password })
     : clientOf(target, { exclusive, prepare });
   if (client instanceof PgliteClient) await client.ready();
   return await openStoreOver(client, { ...rest, builtIn: [postgresqlDialect] });
-}
-
-function checkPostgresqlOptions(target: unknown, options: PostgresqlOptions): void {
-  const action = "open store";
-  checkStoreOptions(options, ["exclusive", "prepare", "username", "password"]);
-  checkBoolean(action, "exclusive", options.exclusive);
-  checkBoolean(action, "prepare", options.prepare);
-  for (const name of ["username", "password"] as const) {
-    const value = options[name];
-    if (value === undefined) continue;
-    if (typeof target !== "string") refuse(action, `${name} goes with a URL`, "a driver's object");
-    if (typeof value !== "string") refuse(action, `${name} must be a string`, typeof value);
-  }
 }
 
 function clientOf(

@@ -29,6 +29,7 @@ import {
 import { type Identifier, sql, type Statement } from "../../core/sql/statement.ts";
 import type { Tables } from "../../core/sql/tables.ts";
 import { bracketed, sqlserverSchema } from "../../schema/sqlserver.ts";
+import { socketFailures } from "../shared/sockets.ts";
 
 /** The column of the only row that a guarded batch answers with if it did nothing. */
 export const openColumn = "fencepost_open";
@@ -326,21 +327,13 @@ const numbers: ReadonlyMap<number, StoreErrorKind> = new Map(
 const codes: ReadonlyMap<string, StoreErrorKind> = new Map(
   (Object.entries({
     connection: [
-      "EAI_AGAIN",
+      ...socketFailures,
       "ECLOSE",
-      "ECONNABORTED",
       "ECONNCLOSED",
-      "ECONNREFUSED",
-      "ECONNRESET",
-      "EHOSTUNREACH",
       "EINSTLOOKUP",
       "EINVALIDSTATE",
-      "ENETUNREACH",
-      "ENOTFOUND",
       "ENOTOPEN",
-      "EPIPE",
       "ESOCKET",
-      "ETIMEDOUT",
       "ETIMEOUT",
     ],
     permission: ["EFEDAUTH", "ELOGIN"],

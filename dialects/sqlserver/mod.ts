@@ -27,12 +27,8 @@
 import { refuse } from "../../core/arguments.ts";
 import { ConfigurationError, DriverMissingError } from "../../core/errors.ts";
 import { inTransaction } from "../../core/sql/exclusive.ts";
-import {
-  checkStoreOptions,
-  openStoreOver,
-  type Store,
-  type StoreOptions,
-} from "../../core/store.ts";
+import { openStoreOver, type Store, type StoreOptions } from "../../core/store.ts";
+import { checkDriverOptions } from "../shared/options.ts";
 import { sqlserverDialect } from "./dialect.ts";
 import { isMssqlPool, isTransaction, MssqlClient, type MssqlPool } from "./mssql.ts";
 import { configOf } from "./url.ts";
@@ -71,23 +67,12 @@ export async function openStore(
   target: string | MssqlPool,
   options: SqlserverOptions = {},
 ): Promise<Store> {
-  checkSqlserverOptions(target, options);
+  checkDriverOptions(target, options, []);
   const { username, password, ...rest } = options;
   const client = typeof target === "string"
     ? await openUrl(target, { username, password })
     : clientOf(target);
   return await openStoreOver(client, { ...rest, builtIn: [sqlserverDialect] });
-}
-
-function checkSqlserverOptions(target: unknown, options: SqlserverOptions): void {
-  const action = "open store";
-  checkStoreOptions(options, ["username", "password"]);
-  for (const name of ["username", "password"] as const) {
-    const value = options[name];
-    if (value === undefined) continue;
-    if (typeof target !== "string") refuse(action, `${name} goes with a URL`, "a driver's object");
-    if (typeof value !== "string") refuse(action, `${name} must be a string`, typeof value);
-  }
 }
 
 function clientOf(target: unknown): MssqlClient {
