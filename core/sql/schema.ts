@@ -13,6 +13,9 @@ import type { Database } from "./database.ts";
 import type { ColumnInfo, TableSchema } from "./dialect.ts";
 import type { Statement } from "./statement.ts";
 
+/** Some databases show a table that somebody is just altering as if it, or a column, were not there. */
+const maxRounds = 3;
+
 /**
  * Checks tables, and creates what is missing if asked.
  *
@@ -26,10 +29,10 @@ export async function prepareSchema(
   const warnings: string[] = [];
   for (const schema of schemas) {
     let columns = await columnsOf(database, schema, deadline);
-    if (create) {
-      for (const statement of missingOf(schema, columns).statements) {
-        await createUnlessThere(database, statement, deadline);
-      }
+    for (let round = 0; create && round < maxRounds; round++) {
+      const { statements } = missingOf(schema, columns);
+      if (statements.length === 0) break;
+      for (const statement of statements) await createUnlessThere(database, statement, deadline);
       columns = await columnsOf(database, schema, deadline);
     }
     refuseMissing(schema, columns, database.dialect.name);

@@ -112,23 +112,29 @@ class H2Dialect extends Dialect {
   }
 
   override insertRangeIfAbsent({ table, key, nextValue, sealed }: RangeRow): Statement {
+    // It fails as a duplicate rather than look first: a session that reads what is not committed would
+    // take a row for there that is about to vanish.
     return sql`
       insert into ${table} (range_key, next_value, sealed)
-      select ${key}, ${nextValue}, ${sealed}
-      where not exists (select 1 from ${table} where range_key = ${key})
+      values (${key}, ${nextValue}, ${sealed})
     `;
   }
 
   override async columns(session: Session, table: Identifier): Promise<readonly ColumnInfo[]> {
     const schema = table.schema === undefined ? sql`current_schema` : sql`${table.schema}`;
-    const { rows } = await session.query(sql`
-      select
-        column_name as name,
-        lower(data_type) as type,
-        coalesce(collation_name, 'OFF') as collation
-      from information_schema.columns
-      where table_schema = ${schema} and table_name = ${table.name}
-    `);
+    const { rows } = await repeatGeneral(() =>
+      // The clock in the text: H2 gives the rows of a statement again if nothing seems to have changed,
+      // and a table that is just being altered may seem so for good.
+      session.query(sql`
+        select
+          column_name as name,
+          lower(data_type) as type,
+          coalesce(collation_name, 'OFF') as collation,
+          ${this.nowMillis} as now_ms
+        from information_schema.columns
+        where table_schema = ${schema} and table_name = ${table.name}
+      `)
+    );
     return rows.map((row) => {
       const collation = row.text("collation");
       const inexact = inexactTypes.get(row.text("type")) ??
@@ -203,6 +209,22 @@ function repeatDuplicate(error: unknown): never {
   }
   throw error;
 }
+
+/** Repeats a read of the schema, which fails in H2 when it meets a table that is just being altered. */
+async function repeatGeneral<T>(read: () => Promise<T>): Promise<T> {
+  for (let attempt = 1;; attempt++) {
+    try {
+      return await read();
+    } catch (error) {
+      const { cause } = error instanceof StoreError ? error : {};
+      const isGeneral = cause instanceof Error && "code" in cause && cause.code === generalError;
+      if (!isGeneral || attempt === maxReads) throw error;
+    }
+  }
+}
+
+const generalError = "HY000";
+const maxReads = 5;
 
 /** Why columns of some types take different texts for equal. */
 const inexactTypes: ReadonlyMap<string, string> = new Map([

@@ -13,7 +13,9 @@
  *   asked. A connection that is busy then may give statements the answers to others for a while. What
  *   is no answer at all is refused, and a reserve takes only the row with its own number; `seal` and
  *   `advance` have no such mark. Why it could not be parsed is asked for by a second statement.
- * - A transaction has the isolation of its session, for H2 knows none of a transaction's own.
+ * - A transaction has the isolation of its session, for H2 knows none of a transaction's own. Every level
+ *   gives each value once. In READ UNCOMMITTED a key that several start at once may be refused, with
+ *   `ReserveConflictError`, by the plan `transaction`.
  * - **A deadlock ends the transaction** on the server, and the driver takes its connection back at
  *   once, but would still send its rollback on it, into whatever is there by then. So its callback is
  *   never left after such an error. For an application's own transaction the driver does send it;
