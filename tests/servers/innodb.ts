@@ -18,7 +18,8 @@ export interface InnodbOptions {
 /** The options without which a server would read the machine's own, or refuse root as its user. */
 export function baseOptions(folder: string): readonly string[] {
   const user = process.getuid?.() === 0 ? ["--user=root"] : [];
-  return ["--no-defaults", ...user, `--datadir=${join(folder, "data")}`];
+  // A server that starts removes the temporary tables of all that share its folder for them.
+  return ["--no-defaults", ...user, `--datadir=${join(folder, "data")}`, `--tmpdir=${folder}`];
 }
 
 /** The options of a server whose database is called `fencepost`. */
