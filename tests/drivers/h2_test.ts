@@ -25,8 +25,8 @@ import { askedServers } from "../servers/asked.ts";
 import { startProxy } from "../servers/proxy.ts";
 import { until } from "../servers/until.ts";
 import { allWords } from "../words.ts";
-import { assertExact } from "./postgresql_rules.ts";
 import { assertContiguous, assertDisjoint, settles, sorted, uniqueName } from "./ranges.ts";
+import { assertExact } from "./stores.ts";
 
 type Settings = postgres.Options<Record<string, postgres.PostgresType>>;
 

@@ -21,9 +21,7 @@ import { until } from "../servers/until.ts";
 import { freePort } from "../servers/temporary.ts";
 import { allWords } from "../words.ts";
 import {
-  assertExact,
   assertExactInAllWays,
-  assertStoreError,
   lockRow,
   type MysqlFixture,
   testEach,
@@ -31,6 +29,7 @@ import {
   withPool,
 } from "./mysql_fixture.ts";
 import { assertContiguous, assertDisjoint, settles } from "./ranges.ts";
+import { assertExact, assertStoreError } from "./stores.ts";
 
 const plans = ["statement", "transaction"] as const;
 

@@ -13,17 +13,11 @@ import {
   type PoolOptions,
   type RowDataPacket,
 } from "mysql2/promise";
-import { assert, assertEquals, assertRejects } from "@std/assert";
-import {
-  type MysqlOptions,
-  type MysqlTarget,
-  openStore,
-  type Store,
-} from "../../dialects/mysql/mod.ts";
-import { RangeSealedError, StoreError, type StoreErrorKind } from "../../mod.ts";
+import { type MysqlOptions, type MysqlTarget, openStore } from "../../dialects/mysql/mod.ts";
 import { askedServers } from "../servers/asked.ts";
 import { until } from "../servers/until.ts";
-import { settles, uniqueName } from "./ranges.ts";
+import { uniqueName } from "./ranges.ts";
+import { assertExact } from "./stores.ts";
 
 /** A server, and names that no other test uses. */
 export interface MysqlFixture extends AsyncDisposable {
@@ -226,43 +220,6 @@ export async function lockRow(fixture: MysqlFixture, key: string): Promise<HeldL
       await session.end();
     })();
   return { free, [Symbol.asyncDispose]: free };
-}
-
-/** Expects a `StoreError` of a kind that says nothing that the driver said. */
-export async function assertStoreError(
-  call: () => Promise<unknown>,
-  kind: StoreErrorKind,
-): Promise<StoreError> {
-  const error = await settles(assertRejects(call, StoreError), `an error of kind ${kind}`);
-  assertEquals(error.kind, kind, `${error.message} ${String(error.cause)}`);
-  const { cause } = error;
-  if (cause instanceof Error && cause.message !== "") {
-    assert(!error.message.includes(cause.message), "the driver's message is in the error's");
-  }
-  return error;
-}
-
-/** Fails unless a store, whatever its pool is set to, reads and writes exactly. */
-export async function assertExact(store: Store, key = "exact"): Promise<void> {
-  const first = 2n ** 53n + 1n;
-  const { ranges } = store;
-  assertEquals(await ranges.reserve(key, 2, { initialOffset: first }), {
-    start: first,
-    end: first + 2n,
-  });
-  assertEquals(await ranges.advance(key, 2n ** 62n + 1n), 2n ** 62n + 1n);
-  assertEquals(await ranges.advance(key, 1), 2n ** 62n + 1n);
-  assertEquals(await ranges.reserve(key, 2n ** 61n + 1n), {
-    start: 2n ** 62n + 1n,
-    end: 2n ** 62n + 2n ** 61n + 2n,
-  });
-  await ranges.seal(key);
-  assertEquals(await ranges.read(key), { nextValue: 2n ** 62n + 2n ** 61n + 2n, sealed: true });
-  await assertRejects(() => ranges.reserve(key, 1), RangeSealedError);
-  const text = `${key} 50% \\ \\' 'quoted' "too" \`also\` $1 ? :name größer 🦕 `;
-  assertEquals(await ranges.reserve(text, 1), { start: 1n, end: 2n });
-  assertEquals(await ranges.read(text), { nextValue: 2n, sealed: false });
-  assertEquals(await ranges.read(text.trimEnd()), undefined);
 }
 
 /** Fails unless stores in both plans, prepared and not, read and write exactly on a pool. */

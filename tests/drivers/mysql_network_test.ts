@@ -26,8 +26,9 @@ import {
 import { HandRuntime, settle } from "../core/hand_runtime.ts";
 import { type Proxy, startProxy } from "../servers/proxy.ts";
 import { until } from "../servers/until.ts";
-import { assertStoreError, lockRow, type MysqlFixture, testEach } from "./mysql_fixture.ts";
+import { lockRow, type MysqlFixture, testEach } from "./mysql_fixture.ts";
 import { assertDisjoint, settles, sorted } from "./ranges.ts";
+import { assertStoreError } from "./stores.ts";
 
 const timeoutMs = 5_000;
 const plans = ["statement", "transaction"] as const;

@@ -2,9 +2,7 @@ import { assert, assertEquals, assertGreater, assertInstanceOf, assertRejects } 
 import { openStore } from "../../dialects/mysql/mod.ts";
 import { ConfigurationError, ReserveConflictError, SchemaError, StoreError } from "../../mod.ts";
 import {
-  assertExact,
   assertExactInAllWays,
-  assertStoreError,
   lockRow,
   type MysqlFixture,
   testEach,
@@ -12,6 +10,7 @@ import {
   withSessions,
 } from "./mysql_fixture.ts";
 import { assertContiguous, settles, sorted, uniqueName } from "./ranges.ts";
+import { assertExact, assertStoreError } from "./stores.ts";
 
 const plans = ["statement", "transaction"] as const;
 

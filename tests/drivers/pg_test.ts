@@ -13,8 +13,9 @@ import { HandRuntime, settle } from "../core/hand_runtime.ts";
 import { startProxy } from "../servers/proxy.ts";
 import { until } from "../servers/until.ts";
 import { lockRow, type PostgresqlDriver, type PostgresqlFixture } from "./postgresql_fixture.ts";
-import { assertExact, assertStoreError, testDriver, testEach } from "./postgresql_rules.ts";
+import { testDriver, testEach } from "./postgresql_rules.ts";
 import { assertContiguous, assertDisjoint, settles } from "./ranges.ts";
+import { assertExact, assertStoreError } from "./stores.ts";
 
 const driver: PostgresqlDriver = {
   name: "pg",

@@ -19,8 +19,8 @@ import {
 import { HandRuntime, settle } from "../core/hand_runtime.ts";
 import { askedServers } from "../servers/asked.ts";
 import { removeFolder, temporaryFolder } from "../servers/temporary.ts";
-import { assertExact } from "./postgresql_rules.ts";
 import { assertContiguous, assertDisjoint, settles, uniqueName } from "./ranges.ts";
+import { assertExact } from "./stores.ts";
 
 interface Fixture {
   readonly database: PGlite;

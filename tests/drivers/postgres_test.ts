@@ -10,8 +10,9 @@ import {
   postgresqlServers,
 } from "./postgresql_fixture.ts";
 import { allWords } from "../words.ts";
-import { assertExact, openNetwork, testDriver, testEach } from "./postgresql_rules.ts";
+import { openNetwork, testDriver, testEach } from "./postgresql_rules.ts";
 import { assertDisjoint, settles, sorted } from "./ranges.ts";
+import { assertExact } from "./stores.ts";
 
 const driver: PostgresqlDriver = {
   name: "postgres",

@@ -13,15 +13,7 @@ import {
   assertRejects,
 } from "@std/assert";
 import { openStore, postgresqlDialect, type Store } from "../../dialects/postgresql/mod.ts";
-import {
-  type Range,
-  RangeSealedError,
-  SchemaError,
-  StoreClosedError,
-  StoreError,
-  type StoreErrorKind,
-  TimeoutError,
-} from "../../mod.ts";
+import { type Range, SchemaError, StoreClosedError, StoreError, TimeoutError } from "../../mod.ts";
 import { HandRuntime, settle } from "../core/hand_runtime.ts";
 import { type Proxy, startProxy } from "../servers/proxy.ts";
 import { freePort } from "../servers/temporary.ts";
@@ -36,6 +28,7 @@ import {
   urlOf,
 } from "./postgresql_fixture.ts";
 import { assertContiguous, assertDisjoint, settles, sorted } from "./ranges.ts";
+import { assertExact, assertStoreError } from "./stores.ts";
 
 const timeoutMs = 5_000;
 const plans = ["statement", "transaction"] as const;
@@ -52,41 +45,6 @@ export function testEach(
       await body(fixture);
     });
   }
-}
-
-/** Expects a `StoreError` of a kind that says nothing that the driver said. */
-export async function assertStoreError(
-  call: () => Promise<unknown>,
-  kind: StoreErrorKind,
-): Promise<StoreError> {
-  const error = await settles(assertRejects(call, StoreError), `an error of kind ${kind}`);
-  assertEquals(error.kind, kind, error.message);
-  const { cause } = error;
-  if (cause instanceof Error && cause.message !== "") {
-    assert(!error.message.includes(cause.message), "the driver's message is in the error's");
-  }
-  return error;
-}
-
-/** Fails unless a store, whatever its pool is set to, reads and writes 64-bit integers exactly. */
-export async function assertExact(store: Store, key = "exact"): Promise<void> {
-  const first = 2n ** 53n + 1n;
-  const { ranges } = store;
-  assertEquals(await ranges.reserve(key, 2, { initialOffset: first }), {
-    start: first,
-    end: first + 2n,
-  });
-  assertEquals(await ranges.advance(key, 2n ** 62n + 1n), 2n ** 62n + 1n);
-  assertEquals(await ranges.reserve(key, 2n ** 61n + 1n), {
-    start: 2n ** 62n + 1n,
-    end: 2n ** 62n + 2n ** 61n + 2n,
-  });
-  await ranges.seal(key);
-  assertEquals(await ranges.read(key), { nextValue: 2n ** 62n + 2n ** 61n + 2n, sealed: true });
-  await assertRejects(() => ranges.reserve(key, 1), RangeSealedError);
-  const text = "50% \\ 'quoted' \"too\" $1 ? größer 🦕";
-  assertEquals(await ranges.reserve(text, 1), { start: 1n, end: 2n });
-  assertEquals(await ranges.read(text), { nextValue: 2n, sealed: false });
 }
 
 /** Registers the rules for a driver. */
