@@ -126,6 +126,8 @@ export abstract class Dialect {
   /**
    * Settings of the server that weaken what the store promises for its tables, each as a sentence that
    * says what to do about it.
+   *
+   * @throws {ConfigurationError} If a setting or a table cannot be used at all.
    */
   abstract weaknesses(session: Session, tables: Tables): Promise<readonly string[]>;
 
