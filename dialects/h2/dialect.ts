@@ -7,7 +7,7 @@
  * @module
  */
 
-import { StoreError, type StoreErrorKind } from "../../core/errors.ts";
+import { ConfigurationError, StoreError, type StoreErrorKind } from "../../core/errors.ts";
 import type { ServerInfo, Session } from "../../core/sql/client.ts";
 import { driverError } from "../../core/sql/database.ts";
 import {
@@ -179,10 +179,17 @@ class H2Dialect extends Dialect {
           `later, a crash loses it, and its ${again}. Set it to 0.`,
       );
     }
-    if (row.text("storage_type").includes("TEMPORARY")) {
+    const storage = row.text("storage_type");
+    if (storage === "LOCAL TEMPORARY") {
+      throw new ConfigurationError(
+        `Cannot open store: table ${tables.range} is temporary, and every connection has one of its ` +
+          `own, make it a permanent table`,
+      );
+    }
+    if (storage.includes("TEMPORARY")) {
       found.push(
-        `Table ${tables.range} is temporary: its rows end with the connection or the server, and ` +
-          `their ${again}. Make it a permanent table.`,
+        `Table ${tables.range} is temporary: its rows end with the server, and their ` +
+          `${again}. Make it a permanent table.`,
       );
     }
     return found;

@@ -190,8 +190,9 @@ function readNext({ generatedKey = 0n }: QueryResult, tag: bigint): bigint | und
 /** The collations that tell all texts of Unicode apart. */
 const exactCollations: ReadonlySet<string> = new Set(["utf8mb4_0900_bin", "utf8mb4_nopad_bin"]);
 
-/** The longest text that is stored. */
+/** The longest text that is stored, in UTF-16 units, and how many bytes of UTF-8 one can take. */
 const longestText = 255;
+const bytesPerUnit = 3;
 
 /** Why a column may take different texts for equal, or cut or change them. */
 function inexactnessOf(row: Row): string | undefined {
@@ -199,8 +200,10 @@ function inexactnessOf(row: Row): string | undefined {
   const [, name = type, length = ""] = /^(\w+)(?:\((\d+)\))?/.exec(type) ?? [];
   if (name === "char") return "its type char ignores spaces at the end";
   if (name === "binary") return "its type binary adds zeros at the end";
-  if (/^var(char|binary)$/.test(name) && Number(length) < longestText) {
-    return `it holds ${length} characters, and longer texts are cut unless the sql_mode is strict`;
+  const unit = name === "varbinary" ? "bytes" : "characters";
+  const needed = name === "varbinary" ? longestText * bytesPerUnit : longestText;
+  if (name.startsWith("var") && Number(length) < needed) {
+    return `it holds ${length} ${unit}, and longer texts are cut unless the sql_mode is strict`;
   }
   if (row.isNull("Collation")) return undefined;
   const collation = row.text("Collation");
@@ -281,6 +284,21 @@ async function settingWeaknesses(
   return found;
 }
 
+/** Without transactions nothing keeps a row between the update and the read of the plan transaction. */
+function refuseUnsafe(table: Identifier, row: Row | undefined): void {
+  if (row === undefined) {
+    throw new ConfigurationError(
+      `Cannot open store: table ${table} is temporary, and every connection has one of its own, make ` +
+        `it a permanent table`,
+    );
+  }
+  if (row.text("transactions") === "YES") return;
+  throw new ConfigurationError(
+    `Cannot open store: table ${table} must have an engine with transactions, such as InnoDB: ` +
+      `received ${row.text("engine")}`,
+  );
+}
+
 /**
  * A number that the table generates would be reported in the place of the key's next value. A next
  * value that is too large for its column is cut unless the sql_mode is strict, and then comes again.
@@ -308,9 +326,13 @@ async function tableWeaknesses(session: Session, table: Identifier): Promise<str
   const schema = table.schema === undefined ? sql`database()` : sql`${table.schema}`;
   // Names may be compared there without regard to case where tables differ only in it.
   const { rows: tables } = await session.query(sql`
-    select table_name as name, engine as engine
-    from information_schema.tables
-    where table_schema = ${schema} and table_name = ${table.name}
+    select
+      known.table_name as name,
+      coalesce(known.engine, 'none') as engine,
+      coalesce(engines.transactions, 'NO') as transactions
+    from information_schema.tables as known
+    left join information_schema.engines as engines on engines.engine = known.engine
+    where known.table_schema = ${schema} and known.table_name = ${table.name}
   `);
   const { rows: triggers } = await session.query(sql`
     select event_object_table as name, trigger_name as trigger_name
@@ -319,21 +341,9 @@ async function tableWeaknesses(session: Session, table: Identifier): Promise<str
       and event_manipulation in ('INSERT', 'UPDATE')
   `);
   const isIt = (row: Row) => row.text("name") === table.name;
-  const row = tables.find(isIt) ?? tables[0];
+  refuseUnsafe(table, tables.find(isIt) ?? tables[0]);
   const trigger = tables.some(isIt) ? triggers.find(isIt) : triggers[0];
   const found: string[] = [];
-  if (row === undefined) {
-    found.push(
-      `Table ${table} is temporary: its values are handed out again by every other connection. ` +
-        `Make it a permanent table.`,
-    );
-  } else if (row.isNull("engine") || row.text("engine") !== "InnoDB") {
-    found.push(
-      `The engine of table ${table} is ${row.isNull("engine") ? "none" : row.text("engine")}: a ` +
-        `crash can lose committed writes, whose values are then handed out again, and no ` +
-        `transaction is rolled back. Make it InnoDB.`,
-    );
-  }
   if (trigger !== undefined) {
     found.push(
       `Table ${table} has the trigger ${

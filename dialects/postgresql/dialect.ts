@@ -155,10 +155,17 @@ class PostgresqlDialect extends Dialect {
     for (const setting of ["synchronous_commit", "fsync", "full_page_writes"]) {
       if (row.text(setting) === "off") found.push(`${setting} is off: ${lost}. Turn it on.`);
     }
-    if (!row.isNull("persistence") && row.text("persistence") !== "p") {
+    const persistence = row.isNull("persistence") ? "p" : row.text("persistence");
+    if (persistence === "t") {
+      throw new ConfigurationError(
+        `Cannot open store: table ${tables.range} is temporary, and every connection has one of its ` +
+          `own, make it a permanent table`,
+      );
+    }
+    if (persistence !== "p") {
       found.push(
-        `Table ${tables.range} is unlogged or temporary: it is emptied by a crash, and its values are ` +
-          `then handed out again. Make it a permanent table.`,
+        `Table ${tables.range} is unlogged: it is emptied by a crash, and its values are then handed ` +
+          `out again. Make it a permanent table.`,
       );
     }
     if (row.text("server_encoding") !== "UTF8") {

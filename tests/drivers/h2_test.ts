@@ -525,16 +525,23 @@ test("a key of the type char is reported", async (fixture) => {
   assertEquals(warnings.filter((text) => text.includes("char ignores spaces")).length, 1);
 });
 
-test("a database in memory, and a temporary table, are reported", async (fixture) => {
+test("a database in memory and a temporary table are reported, one of a connection is refused", async (fixture) => {
   const { warnings } = await openStore(fixture.pool(), fixture.options);
   assertEquals(warnings.map((text) => text.includes("in memory")), [true]);
   const pool = fixture.pool({ max: 1 });
   const rangeTable = uniqueName("t");
-  await pool.unsafe(`create local temporary table "${rangeTable}" (
-    range_key varchar(255) primary key, next_value bigint, sealed boolean default false
-  )`);
-  const local = await openStore(pool, { rangeTable, exclusive: true });
-  assertEquals(local.warnings.filter((text) => text.includes("temporary")).length, 1);
+  const create = (kind: string) =>
+    pool.unsafe(`create ${kind} temporary table "${rangeTable}" (
+      range_key varchar(255) primary key, next_value bigint, sealed boolean default false
+    )`);
+  await create("local");
+  const open = () => openStore(pool, { rangeTable, exclusive: true });
+  await assertRejects(open, ConfigurationError, "temporary");
+  await pool.unsafe(`drop table "${rangeTable}"`);
+  await create("global");
+  const global = await open();
+  assertEquals(global.warnings.filter((text) => text.includes("temporary")).length, 1);
+  await pool.unsafe(`drop table "${rangeTable}"`);
 });
 
 for (const { name, url } of servers) {

@@ -161,10 +161,12 @@ testEach("names of tables that differ only in case are different tables", async 
     const upper = `T${fixture.table.slice(1)}`;
     await fixture.createTable({ key: shortKey(fixture), end: "engine = MyISAM" });
     await assertRejects(() => openStore(pool, { rangeTable: upper }), SchemaError, upper);
-    const store = await openStore(pool, { rangeTable: upper, initSchema: true });
-    assertEquals(store.warnings.filter((text) => text.includes("MyISAM")), []);
-    const lower = await openStore(pool, { rangeTable: fixture.table });
-    assertEquals(lower.warnings.filter((text) => text.includes("MyISAM")).length, 1);
+    await openStore(pool, { rangeTable: upper, initSchema: true });
+    await assertRejects(
+      () => openStore(pool, { rangeTable: fixture.table }),
+      ConfigurationError,
+      "MyISAM",
+    );
     await fixture.admin(`drop table \`${upper}\``);
   });
 });
@@ -182,6 +184,7 @@ const inexactKeys: readonly (readonly [string, string])[] = [
   ["char(255) character set utf8mb4 collate utf8mb4_bin", "type char"],
   ["varchar(100) character set utf8mb4 collate utf8mb4_bin", "holds 100 characters"],
   ["binary(255)", "zeros"],
+  ["varbinary(764)", "holds 764 bytes"],
 ];
 
 testEach(
@@ -200,7 +203,7 @@ testEach(
         await fixture.admin(`drop table \`${fixture.table}\``);
       }
       const exact = `varchar(255) character set utf8mb4 collate ${fixture.collation}`;
-      for (const type of [exact, "varbinary(1020)"]) {
+      for (const type of [exact, "varbinary(765)"]) {
         await fixture.createTable({ key: `${type} not null primary key` });
         assertEquals(await open(), []);
         await assertExact(await openStore(pool, fixture.options), type);
@@ -318,27 +321,49 @@ testEach(
   },
 );
 
-testEach("an engine other than InnoDB is reported", async (fixture) => {
+testEach("a table that no transaction keeps is refused by its engine", async (fixture) => {
+  const engines = ["MyISAM", "MEMORY", ...(fixture.dialect === "mariadb" ? ["Aria"] : [])];
   await withPool(fixture.uri, {}, async (pool) => {
-    for (const engine of ["MyISAM", "MEMORY"]) {
+    for (const engine of engines) {
       await fixture.createTable({ key: shortKey(fixture), end: `engine = ${engine}` });
-      const { warnings } = await openStore(pool, fixture.options);
-      assert(warnings.some((text) => text.includes(engine) && text.includes(fixture.table)));
+      for (const fetchPlan of ["statement", "transaction"] as const) {
+        const { message } = await assertRejects(
+          () => openStore(pool, { ...fixture.options, fetchPlan }),
+          ConfigurationError,
+        );
+        assert(message.includes(engine) && message.includes(fixture.table), message);
+      }
       await fixture.admin(`drop table \`${fixture.table}\``);
     }
-    const { warnings } = await openStore(pool, fixture.options);
-    assertEquals(warnings.filter((text) => text.includes("engine")), []);
+    await openStore(pool, fixture.options);
   });
 });
 
-testEach("a temporary table is reported", async (fixture) => {
+testEach("a view is refused, for nothing tells what keeps its rows", async (fixture) => {
+  const below = uniqueName("below");
+  await withPool(fixture.uri, {}, async (pool) => {
+    await openStore(pool, { ...fixture.options, rangeTable: below });
+    await fixture.admin(`create view \`${fixture.table}\` as select * from ${below}`);
+    try {
+      await assertRejects(() => openStore(pool, fixture.options), ConfigurationError);
+    } finally {
+      await fixture.admin(`drop view \`${fixture.table}\``);
+      await fixture.admin(`drop table ${below}`);
+    }
+  });
+});
+
+testEach("a temporary table is refused, for every connection has its own", async (fixture) => {
   const create =
     `create temporary table \`${fixture.table}\` (range_key varchar(255) character set ` +
     `utf8mb4 collate ${fixture.collation} primary key, next_value bigint not null, ` +
     `sealed boolean not null default false)`;
   await withSessions(fixture, create, async ([pool]) => {
-    const { warnings } = await openStore(pool, { rangeTable: fixture.table });
-    assertEquals(warnings.filter((text) => text.includes("temporary")).length, 1);
+    await assertRejects(
+      () => openStore(pool, { rangeTable: fixture.table }),
+      ConfigurationError,
+      "temporary",
+    );
   });
 });
 
@@ -432,12 +457,9 @@ testEach("a database that does not exist is told from other failures", async (fi
 testEach("a full table is told from other failures, and nothing is handed out", async (fixture) => {
   // The server says the same of a full disk.
   await withSessions(fixture, "set max_heap_table_size = 16384", async ([pool]) => {
-    await pool.query(
-      `create table \`${fixture.table}\` (range_key varchar(255) character set utf8mb4 collate ` +
-        `${fixture.collation} primary key, next_value bigint not null, ` +
-        `sealed boolean not null default false) engine = MEMORY`,
-    );
     const store = await openStore(pool, fixture.options);
+    // A store would not open on it.
+    await pool.query(`alter table \`${fixture.table}\` engine = MEMORY`);
     const error = await assertStoreError(async () => {
       for (let index = 0; index < 10_000; index++) await store.ranges.reserve(`key ${index}`, 1);
     }, "diskFull");

@@ -1,7 +1,7 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import postgres from "postgres";
 import { openStore, type PostgresqlOptions } from "../../dialects/postgresql/mod.ts";
-import { FencepostError, ReserveConflictError, type Store } from "../../mod.ts";
+import { ConfigurationError, FencepostError, ReserveConflictError, type Store } from "../../mod.ts";
 import { askedServers } from "../servers/asked.ts";
 import { startProxy } from "../servers/proxy.ts";
 
@@ -94,6 +94,24 @@ for (const { name, url } of askedServers().filter(({ name }) => name.startsWith(
       assertEquals(store.warnings.filter((text) => text.includes("unlogged")).length, 1);
       return Promise.resolve();
     }));
+
+  test("a temporary table is refused, for every connection has its own", async () => {
+    const sql = postgres(url, { max: 1, onnotice: () => {} });
+    const rangeTable = `ranges_${crypto.randomUUID().replaceAll("-", "_")}`;
+    try {
+      await sql`
+        create temporary table ${sql(rangeTable)}
+        (range_key text primary key, next_value bigint, sealed boolean not null default false)
+      `;
+      await assertRejects(
+        () => openStore(sql, { rangeTable, exclusive: true }),
+        ConfigurationError,
+        "temporary",
+      );
+    } finally {
+      await sql.end();
+    }
+  });
 
   test("a pool of one works on after its connection failed under a group of calls", async () => {
     await using proxy = await startProxy(url);
