@@ -144,12 +144,14 @@ class SqlserverDialect extends Dialect {
       select
         cast(name as nvarchar(128)) as name,
         cast(type_name(system_type_id) as nvarchar(128)) as type,
-        coalesce(cast(collation_name as nvarchar(128)), N'') as collation
+        coalesce(cast(collation_name as nvarchar(128)), N'') as collation,
+        cast(max_length as bigint) as bytes
       from sys.columns
       where object_id = object_id(${quoted(table)})
     `);
     return rows.map((row) => {
-      const inexact = inexactness(row.text("type"), row.text("collation"));
+      const [type, collation] = [row.text("type"), row.text("collation")];
+      const inexact = inexactness({ type, collation, bytes: row.number("bytes") });
       return { name: row.text("name"), inexact };
     });
   }
@@ -221,9 +223,24 @@ class SqlserverDialect extends Dialect {
 /** SQL Database, SQL Managed Instance, SQL Edge, SQL database in Fabric. */
 const azureEditions: ReadonlySet<number> = new Set([5, 8, 9, 12]);
 
-/** Why a column of a type and collation takes different texts for equal; undefined if it does not. */
-function inexactness(type: string, collation: string): string | undefined {
+interface Column {
+  readonly type: string;
+  /** Empty if it holds no text. */
+  readonly collation: string;
+  /** How many it holds at most; -1 if there is no limit. */
+  readonly bytes: number;
+}
+
+/** The longest text that is stored, in UTF-16 units. */
+const longestText = 255;
+
+/** Why a column takes different texts for equal, or may cut them; undefined if it does neither. */
+function inexactness({ type, collation, bytes }: Column): string | undefined {
   if (collation === "") return undefined;
+  const bytesPerUnit = type.startsWith("n") ? 2 : 3;
+  if (bytes >= 0 && bytes < longestText * bytesPerUnit) {
+    return `it holds ${bytes} bytes, and longer texts are cut where ansi_warnings is off`;
+  }
   if (!/_BIN2?(?:_UTF8)?$/i.test(collation)) return `its collation is ${collation}`;
   const unicode = type === "nvarchar" || type === "nchar" || /_UTF8$/i.test(collation);
   return unicode ? undefined : `its type ${type} does not hold every character`;

@@ -798,6 +798,8 @@ const weak: readonly Weak[] = [
   ...["Latin1_General_BIN", "Latin1_General_100_BIN2", "Japanese_XJIS_140_BIN2"].map(
     (collation) => ({ what: `the collation ${collation}`, about: { collation }, says: [] }),
   ),
+  { what: "a key of fewer than 255 characters", about: { bytes: 508n }, says: ["508 bytes"] },
+  { what: "a key without a limit", about: { bytes: -1n }, says: [] },
   {
     what: "a key that is no Unicode",
     about: { type: "varchar" },

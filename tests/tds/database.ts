@@ -29,6 +29,7 @@ export interface TdsDatabase extends TdsServer {
     durability: string;
     collation: string;
     type: string;
+    bytes: bigint;
   };
   /** Answers an asked-for statement before the database does, if it gives an answer. */
   interfere: (asked: Asked) => Answered | undefined | Promise<Answered | undefined>;
@@ -56,6 +57,7 @@ export async function startTdsDatabase(): Promise<TdsDatabase> {
     durability: "SCHEMA_AND_DATA",
     collation: "Latin1_General_100_BIN2",
     type: "nvarchar",
+    bytes: 765n,
   };
   const server = await startTds(async (asked) => {
     const { session, signal } = asked;
@@ -179,13 +181,16 @@ function answerOf(
   }
   if (/\bfrom sys\.columns\b/.test(text)) {
     const name = String(asked.parameters[0]?.value).replace(/^.*\[(\w+)\]$/, "$1");
-    const columns = ["name", "type", "collation"].map((name) =>
-      ({ name, type: "nvarchar" }) as const
-    );
+    const columns = [
+      ...["name", "type", "collation"].map((name) => ({ name, type: "nvarchar" }) as const),
+      { name: "bytes", type: "bigint" } as const,
+    ];
     const found = database.prepare("select name, type from pragma_table_info(?)").all(name);
     const rows = found.map(({ name, type }) => {
       const isText = /char/i.test(String(type));
-      return [String(name), isText ? about.type : String(type), isText ? about.collation : ""];
+      return isText
+        ? [String(name), about.type, about.collation, about.bytes]
+        : [String(name), String(type), "", 8n];
     });
     return { columns, rows };
   }
