@@ -160,8 +160,14 @@ type Answered = (error: unknown, answer?: Answer) => void;
 /** The flag that says that a transaction is open. */
 const statusInTransaction = 1;
 
-/** What the driver takes for utf8mb4 once a session has said `set names utf8mb4`. */
-const charsetOfNames = 45;
+/**
+ * Whether a number of a collation, as the driver has them, is one of utf8mb4. A session may have said
+ * `set names utf8mb4` on one connection and not yet on the next.
+ */
+function isUtf8mb4(collation: number): boolean {
+  return collation === 45 || collation === 46 || (collation >= 224 && collation <= 247) ||
+    (collation >= 255 && collation <= 323);
+}
 
 const asRead = (_field: unknown, next: () => unknown): unknown => next();
 
@@ -382,8 +388,8 @@ export class Mysql2Client implements Client {
 
   /** The driver would write a text in another character set, in which keys can become one. */
   #refuseCharset({ config: { charsetNumber } }: Mysql2Connection): void {
-    if (charsetNumber === this.#charset || charsetNumber === charsetOfNames) return;
-    if (this.#charset === undefined) return;
+    if (charsetNumber === this.#charset || this.#charset === undefined) return;
+    if (charsetNumber !== undefined && isUtf8mb4(charsetNumber)) return;
     throw new ConfigurationError(
       `Cannot use connection: its character set must stay utf8mb4: received collation ` +
         `${charsetNumber}`,

@@ -285,7 +285,12 @@ Deno.test("a connection whose character set is no longer the one that was checke
     text.includes("version()") ? sessionRow({}) : header()
   );
   assertEquals(await client.server(call()), { product: "MySQL", version: "9.7.4" });
-  for (const [charset, works] of [[224, true], [45, true], [8, false], [33, false]] as const) {
+  for (
+    const [charset, works] of [[224, true], [45, true], [255, true], [8, false], [33, false], [
+      248,
+      false,
+    ]] as const
+  ) {
     connection.config.charsetNumber = charset;
     const sent = connection.sent.length;
     const query = client.query(sql`select ${"é"}`, call());

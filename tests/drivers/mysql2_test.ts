@@ -1,4 +1,8 @@
-import { createConnection as createCallbackConnection, type PoolConnection } from "mysql2";
+import {
+  createConnection as createCallbackConnection,
+  createPool as createCallbackPool,
+  type PoolConnection,
+} from "mysql2";
 import { type Connection, createConnection, type PoolOptions } from "mysql2/promise";
 import {
   assert,
@@ -45,6 +49,18 @@ async function withConnection<T>(
     connection.destroy();
   }
 }
+
+testEach("a pool that says set names utf8mb4 on each new connection may grow", async (fixture) => {
+  const pool = createCallbackPool({ uri: fixture.uri, connectionLimit: 5 });
+  pool.on("connection", (connection) => void connection.query("set names utf8mb4"));
+  try {
+    const store = await openStore(pool, { ...fixture.options, groupReserve: false });
+    const calls = Array.from({ length: 10 }, () => store.ranges.reserve("order", 3));
+    assertContiguous(await Promise.all(calls), 1n);
+  } finally {
+    await pool.promise().end();
+  }
+});
 
 testEach("a store uses the application's pool and never closes it", async (fixture) => {
   const { options, table, uri } = fixture;
