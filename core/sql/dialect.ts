@@ -34,6 +34,10 @@ export interface ColumnInfo {
    * never do, or if it holds no text.
    */
   readonly inexact?: string;
+  /**
+   * Why the library cannot use it, such as "its type is real, it must be bigint"; undefined if it can.
+   */
+  readonly unusable?: string;
 }
 
 /** A reserve, already checked. `initialOffset + size` is at most 2^63 - 1. */

@@ -7,7 +7,7 @@
  * @module
  */
 
-import { SchemaError, StoreError } from "../errors.ts";
+import { ConfigurationError, SchemaError, StoreError } from "../errors.ts";
 import type { Deadline } from "../runtime.ts";
 import type { Database } from "./database.ts";
 import type { ColumnInfo, TableSchema } from "./dialect.ts";
@@ -36,6 +36,12 @@ export async function prepareSchema(
       columns = await columnsOf(database, schema, deadline);
     }
     refuseMissing(schema, columns, database.dialect.name);
+    for (const { name, unusable } of columns) {
+      if (unusable === undefined || !schema.columns.has(name)) continue;
+      throw new ConfigurationError(
+        `Cannot open store: column ${name} of table ${schema.table} cannot be used: ${unusable}`,
+      );
+    }
     for (const { name, inexact } of columns) {
       if (inexact !== undefined && schema.columns.has(name)) {
         warnings.push(

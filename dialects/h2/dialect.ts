@@ -136,10 +136,15 @@ class H2Dialect extends Dialect {
       `)
     );
     return rows.map((row) => {
+      const [name, type] = [row.text("name"), row.text("type")];
       const collation = row.text("collation");
-      const inexact = inexactTypes.get(row.text("type")) ??
+      const inexact = inexactTypes.get(type) ??
         (collation === "OFF" ? undefined : `its collation is ${collation}`);
-      return { name: row.text("name"), inexact };
+      // In a type of floating point two callers can be given the same value.
+      const unusable = name === "next_value" && type !== "bigint"
+        ? `its type is ${type}, it must be bigint`
+        : undefined;
+      return { name, inexact, unusable };
     });
   }
 

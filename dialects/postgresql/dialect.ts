@@ -123,7 +123,12 @@ class PostgresqlDialect extends Dialect {
       const type = row.text("type");
       const inexact = inexactTypes.get(type) ??
         (row.boolean("exact") ? undefined : "its collation is nondeterministic");
-      return { name: row.text("name"), inexact };
+      const name = row.text("name");
+      // In a type of floating point or of another scale two callers can be given the same value.
+      const unusable = name === "next_value" && type !== "int8"
+        ? `its type is ${type}, it must be bigint`
+        : undefined;
+      return { name, inexact, unusable };
     });
   }
 

@@ -525,6 +525,19 @@ test("a key of the type char is reported", async (fixture) => {
   assertEquals(warnings.filter((text) => text.includes("char ignores spaces")).length, 1);
 });
 
+test("a next value of floating point is refused, for it could be given twice", async (fixture) => {
+  const { rangeTable } = fixture.options;
+  await fixture.admin.unsafe(
+    `create table "${rangeTable}" ("range_key" varchar(255) primary key, "next_value" real, ` +
+      `"sealed" boolean default false)`,
+  );
+  await assertRejects(
+    () => openStore(fixture.pool(), { rangeTable }),
+    ConfigurationError,
+    "must be bigint",
+  );
+});
+
 test("a database in memory and a temporary table are reported, one of a connection is refused", async (fixture) => {
   const { warnings } = await openStore(fixture.pool(), fixture.options);
   assertEquals(warnings.map((text) => text.includes("in memory")), [true]);

@@ -95,6 +95,23 @@ for (const { name, url } of askedServers().filter(({ name }) => name.startsWith(
       return Promise.resolve();
     }));
 
+  for (const type of ["real", "numeric(20, -1)", "numeric(20)", "integer"]) {
+    test(`a next value of the type ${type} is refused, for it could be given twice`, async () => {
+      const sql = postgres(url, { max: 2, onnotice: () => {} });
+      const rangeTable = `ranges_${crypto.randomUUID().replaceAll("-", "_")}`;
+      try {
+        await sql.unsafe(
+          `create table ${rangeTable} (range_key text primary key, next_value ${type} not null, ` +
+            `sealed boolean not null default false)`,
+        );
+        await assertRejects(() => openStore(sql, { rangeTable }), ConfigurationError, "bigint");
+      } finally {
+        await sql`drop table if exists ${sql(rangeTable)}`;
+        await sql.end();
+      }
+    });
+  }
+
   test("a temporary table is refused, for every connection has its own", async () => {
     const sql = postgres(url, { max: 1, onnotice: () => {} });
     const rangeTable = `ranges_${crypto.randomUUID().replaceAll("-", "_")}`;
