@@ -33,6 +33,9 @@ export const selectOtherVersion: Statement = sql`select version() as version`;
 /** Asks whether the transaction that the connection was in has ended. */
 export const selectEnded: Statement = sql`select autocommit() as ended`;
 
+/** Makes a transaction's work permanent. */
+export const commit: Statement = sql`commit`;
+
 /** The SQLSTATE of a failure after which H2 has rolled back the whole transaction, and ended it. */
 export const transactionEnded = "40001";
 

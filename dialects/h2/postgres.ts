@@ -21,6 +21,9 @@
  *   never left after such an error. For an application's own transaction the driver does send it;
  *   so the first statement of each transaction goes out together with the question whether the
  *   transaction is still open.
+ * - A session that was killed rolls back what its transaction wrote, and may take its commit without a
+ *   word. So a transaction counts only once the connection has answered another statement, which goes
+ *   out with the commit.
  * - H2 does not answer a wrong password, and the driver tries again: the deadline ends that.
  *
  * Round trips of a prepared statement that the connection has run before: one; of a transaction: one
@@ -36,6 +39,7 @@ import {
   type TransactionScript,
 } from "../../core/sql/client.ts";
 import { ConfigurationError } from "../../core/errors.ts";
+import type { QueryResult } from "../../core/sql/row.ts";
 import type { BindableType, Statement } from "../../core/sql/statement.ts";
 import {
   isFromServer,
@@ -50,6 +54,7 @@ import {
 import { serverInfo } from "../shared/protocol.ts";
 import {
   AnswerError,
+  commit,
   EndedError,
   notParsed,
   selectEnded,
@@ -95,19 +100,28 @@ export class H2PostgresJsClient extends PostgresJsPool {
   /** Runs a transaction on a connection of its own. */
   override transaction<T>(script: TransactionScript<T>, options: QueryOptions): Promise<T> {
     return new Promise((resolve, reject) => {
-      let value: { readonly given: T } | undefined;
       const work = async (transaction: PostgresJsRunner) => {
+        const { name, deadline } = options;
+        const send = async (statement: Statement) => {
+          // Leaving early makes the driver send a rollback, behind the statement that is under way.
+          deadline.check(name);
+          return this.resultOf(await deadline.race(name, this.send(transaction, statement)));
+        };
         try {
-          value = { given: await this.#run(script, transaction, options) };
+          const value = await runOpen(script, send);
+          deadline.check(name);
+          const { open, error } = await end(send);
+          if (open) throw error;
+          if (error === undefined) resolve(value);
+          else reject(error);
         } catch (error) {
           if (!hasEnded(error)) throw error;
           reject(error);
-          // Left, the driver would send a rollback into what somebody else does on the connection.
-          await new Promise<never>(() => {});
         }
+        // Left, the driver would end once more what somebody else has begun on the connection by then.
+        await new Promise<never>(() => {});
       };
-      this.sql.begin("", work).catch(throwLater).then(() => value && resolve(value.given))
-        .catch(reject);
+      this.sql.begin("", work).catch(throwLater).catch(reject);
     });
   }
 
@@ -126,29 +140,42 @@ export class H2PostgresJsClient extends PostgresJsPool {
       throw codeOf(why) === valueMissing ? error : why;
     });
   }
+}
 
-  async #run<T>(
-    script: TransactionScript<T>,
-    transaction: PostgresJsRunner,
-    { name, deadline }: QueryOptions,
-  ): Promise<T> {
-    const send = async (statement: Statement) => {
-      // Leaving early makes the driver send a rollback, behind the statement that is under way.
-      deadline.check(name);
-      return this.resultOf(await deadline.race(name, this.send(transaction, statement)));
-    };
-    const open = send(selectEnded).then(({ rows: [row] }) => {
-      if (row === undefined || !row.has("ended")) throw new AnswerError();
-      if (row.boolean("ended")) throw new EndedError();
-    });
-    open.catch(() => {});
-    const value = await runScript(script, async (statement) => {
-      const [result] = await Promise.all([send(statement), open]);
-      return result;
-    });
-    await open;
-    return value;
-  }
+type Send = (statement: Statement) => Promise<QueryResult>;
+
+/** Runs the statements of a transaction that is open at the first of them. */
+async function runOpen<T>(script: TransactionScript<T>, send: Send): Promise<T> {
+  const open = isEnded(send).then((ended) => {
+    if (ended) throw new EndedError();
+  });
+  open.catch(() => {});
+  const value = await runScript(script, async (statement) => {
+    const [result] = await Promise.all([send(statement), open]);
+    return result;
+  });
+  await open;
+  return value;
+}
+
+/**
+ * Commits. A session that is killed is closed and then rolled back, and a commit that is under way
+ * says nothing of it. One that still answers behind its commit was not closed before.
+ *
+ * @returns Why it did not commit for certain, if so, and whether the transaction is known to be open.
+ */
+async function end(send: Send): Promise<{ readonly open: boolean; readonly error?: unknown }> {
+  const results = await Promise.allSettled([send(commit), isEnded(send)]);
+  const [, ended] = results;
+  const open = ended.status === "fulfilled" && !ended.value;
+  const failed = results.find((result) => result.status === "rejected");
+  return { open, error: failed?.reason ?? (open ? new AnswerError() : undefined) };
+}
+
+async function isEnded(send: Send): Promise<boolean> {
+  const { rows: [row] } = await send(selectEnded);
+  if (row === undefined || !row.has("ended")) throw new AnswerError();
+  return row.boolean("ended");
 }
 
 const types: Readonly<Record<BindableType, string | undefined>> = {

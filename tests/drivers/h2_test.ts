@@ -1,6 +1,7 @@
 import {
   assert,
   assertEquals,
+  assertInstanceOf,
   assertMatch,
   assertRejects,
   assertStringIncludes,
@@ -15,12 +16,15 @@ import {
   Identifier,
   InvalidArgumentError,
   openStore as openAny,
+  type Range,
   ReserveConflictError,
   sql,
+  type Store,
   StoreError,
   systemRuntime,
   TimeoutError,
 } from "../../mod.ts";
+import { settle } from "../core/hand_runtime.ts";
 import { askedServers } from "../servers/asked.ts";
 import { startProxy } from "../servers/proxy.ts";
 import { until } from "../servers/until.ts";
@@ -523,6 +527,46 @@ test("a key of the type char is reported", async (fixture) => {
   );
   const { warnings } = await openStore(fixture.pool(), fixture.options);
   assertEquals(warnings.filter((text) => text.includes("char ignores spaces")).length, 1);
+});
+
+test("sessions that are killed under load give no value twice, plan transaction", async (fixture) => {
+  const stores = await Promise.all(
+    Array.from({ length: 6 }, (_, index) =>
+      openStore(fixture.pool(), {
+        ...fixture.options,
+        fetchPlan: "transaction",
+        groupReserve: index % 2 === 0,
+      })),
+  );
+  const drawn = new Map<string, Range[]>();
+  let kills = 0;
+  const kill = async () => {
+    for (; kills < 20; kills++) {
+      const before = count();
+      const [session] = await fixture.admin.unsafe(
+        "select session_id as id from information_schema.sessions " +
+          "where session_id <> session_id() order by rand() limit 1",
+      );
+      if (session) await fixture.admin.unsafe(`select abort_session(${session.id})`);
+      await until(() => count() > before + 20 || undefined, { what: "values between two kills" });
+    }
+  };
+  const count = () => [...drawn.values()].reduce((sum, ranges) => sum + ranges.length, 0);
+  const draw = async ({ ranges }: Store) => {
+    while (kills < 20) {
+      const key = `order ${kills}`;
+      const range = await ranges.reserve(key, 1 + kills % 9).catch((error: unknown) => {
+        assertInstanceOf(error, FencepostError);
+        return settle();
+      });
+      if (range) drawn.set(key, [...drawn.get(key) ?? [], range]);
+    }
+  };
+  await Promise.all([
+    kill(),
+    ...stores.flatMap((store) => Array.from({ length: 6 }, () => draw(store))),
+  ]);
+  for (const ranges of drawn.values()) assertDisjoint(ranges);
 });
 
 test("a next value of floating point is refused, for it could be given twice", async (fixture) => {
