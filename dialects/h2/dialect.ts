@@ -33,6 +33,9 @@ export const selectOtherVersion: Statement = sql`select version() as version`;
 /** Asks whether the transaction that the connection was in has ended. */
 export const selectEnded: Statement = sql`select autocommit() as ended`;
 
+/** Names the transaction that the connection is in; null if that has changed nothing. */
+export const selectTransaction: Statement = sql`select transaction_id() as id`;
+
 /** Makes a transaction's work permanent. */
 export const commit: Statement = sql`commit`;
 

@@ -23,7 +23,7 @@
  *   transaction is still open.
  * - A session that was killed rolls back what its transaction wrote, and may take its commit without a
  *   word. So a transaction counts only once the connection has answered another statement, which goes
- *   out with the commit.
+ *   out with the commit, and only if it was the same transaction all along.
  * - H2 does not answer a wrong password, and the driver tries again: the deadline ends that.
  *
  * Round trips of a prepared statement that the connection has run before: one; of a transaction: one
@@ -59,6 +59,7 @@ import {
   notParsed,
   selectEnded,
   selectOtherVersion,
+  selectTransaction,
   selectVersion,
   transactionEnded,
   unknownFunction,
@@ -108,9 +109,9 @@ export class H2PostgresJsClient extends PostgresJsPool {
           return this.resultOf(await deadline.race(name, this.send(transaction, statement)));
         };
         try {
-          const value = await runOpen(script, send);
+          const { value, id } = await runOpen(script, send);
           deadline.check(name);
-          const { open, error } = await end(send);
+          const { open, error } = await end(send, id);
           if (open) throw error;
           if (error === undefined) resolve(value);
           else reject(error);
@@ -144,18 +145,32 @@ export class H2PostgresJsClient extends PostgresJsPool {
 
 type Send = (statement: Statement) => Promise<QueryResult>;
 
-/** Runs the statements of a transaction that is open at the first of them. */
-async function runOpen<T>(script: TransactionScript<T>, send: Send): Promise<T> {
+/**
+ * Runs the statements of a transaction that is open at the first of them.
+ *
+ * @returns What it gives, and the transaction as it is named since it has changed something.
+ */
+async function runOpen<T>(
+  script: TransactionScript<T>,
+  send: Send,
+): Promise<{ readonly value: T; readonly id: string | undefined }> {
   const open = isEnded(send).then((ended) => {
     if (ended) throw new EndedError();
   });
   open.catch(() => {});
+  let id: string | undefined;
   const value = await runScript(script, async (statement) => {
-    const [result] = await Promise.all([send(statement), open]);
+    const [result, named] = await Promise.all([send(statement), nameOf(send), open]);
+    id ??= named;
+    if (id !== named || (id === undefined && isWrite(result))) throw new EndedError();
     return result;
   });
   await open;
-  return value;
+  return { value, id };
+}
+
+function isWrite({ rows, affected }: QueryResult): boolean {
+  return rows.length === 0 && affected > 0;
 }
 
 /**
@@ -164,12 +179,24 @@ async function runOpen<T>(script: TransactionScript<T>, send: Send): Promise<T> 
  *
  * @returns Why it did not commit for certain, if so, and whether the transaction is known to be open.
  */
-async function end(send: Send): Promise<{ readonly open: boolean; readonly error?: unknown }> {
-  const results = await Promise.allSettled([send(commit), isEnded(send)]);
-  const [, ended] = results;
+async function end(
+  send: Send,
+  id: string | undefined,
+): Promise<{ readonly open: boolean; readonly error?: unknown }> {
+  const same = nameOf(send).then((named) => {
+    if (named !== id) throw new EndedError();
+  });
+  const results = await Promise.allSettled([same, send(commit), isEnded(send)]);
+  const [, , ended] = results;
   const open = ended.status === "fulfilled" && !ended.value;
   const failed = results.find((result) => result.status === "rejected");
   return { open, error: failed?.reason ?? (open ? new AnswerError() : undefined) };
+}
+
+async function nameOf(send: Send): Promise<string | undefined> {
+  const { rows: [row] } = await send(selectTransaction);
+  if (row === undefined || !row.has("id")) throw new AnswerError();
+  return row.isNull("id") ? undefined : row.text("id");
 }
 
 async function isEnded(send: Send): Promise<boolean> {
