@@ -22,6 +22,21 @@ import type { Client } from "./core/sql/client.ts";
 
 export * from "./core/errors.ts";
 export type * from "./core/events.ts";
+export {
+  type HeldSnowflakeIdsOptions,
+  type IdFormat,
+  type IdOf,
+  SnowflakeIds,
+  type SnowflakeIdsOptions,
+  type SnowflakeOptions,
+} from "./core/id/snowflake_ids.ts";
+export {
+  parseSnowflakeId,
+  safeIntegerLayout,
+  type SnowflakeLayout,
+  snowflakeLayout,
+  type SnowflakeParts,
+} from "./core/id/snowflake_layout.ts";
 export type { Range } from "./core/range/range.ts";
 export {
   type FetchPlan,
@@ -37,6 +52,10 @@ export {
   type Timer,
   type Waiter,
 } from "./core/runtime.ts";
+export type { AcquireOptions, HoldOptions, ReleaseOptions } from "./core/slot/slot_arguments.ts";
+export { SlotHold } from "./core/slot/slot_hold.ts";
+export { SlotLease, type SlotLeaseData } from "./core/slot/slot_lease.ts";
+export { type NamespaceState, type SlotState, SlotStore } from "./core/slot/slot_store.ts";
 export * from "./core/sql/client.ts";
 export * from "./core/sql/dialect.ts";
 export { type Cell, type Columns, type QueryResult, Row } from "./core/sql/row.ts";
@@ -44,13 +63,14 @@ export {
   type Bindable,
   doubleQuoted,
   Identifier,
+  literal,
   type Rendered,
   Renderer,
   sql,
   type SqlPart,
   Statement,
 } from "./core/sql/statement.ts";
-export type { TableOptions, Tables } from "./core/sql/tables.ts";
+export type { PresentTables, TableOptions, Tables } from "./core/sql/tables.ts";
 export { Store, type StoreOptions } from "./core/store.ts";
 
 /** The options of `openStore` with a URL. */

@@ -26,20 +26,29 @@ export function checkKey(
   key: unknown,
   dialect: { readonly name: string; readonly ignoresTrailingSpace: boolean },
 ): string {
-  if (typeof key !== "string") refuse(action, "the key must be a string", key);
-  if (key.length < 1 || key.length > maxKeyLength) {
-    refuse(
-      action,
-      `the key must have 1 to ${maxKeyLength} UTF-16 units, it has ${key.length}`,
-      key,
-    );
+  return checkText(action, key, { what: "the key", most: maxKeyLength, dialect });
+}
+
+/** A text that is compared: well-formed Unicode without NUL, of a length within bounds. */
+export function checkText(
+  action: string,
+  text: unknown,
+  { what, most, dialect }: {
+    what: string;
+    most: number;
+    dialect: { readonly name: string; readonly ignoresTrailingSpace: boolean };
+  },
+): string {
+  if (typeof text !== "string") refuse(action, `${what} must be a string`, text);
+  if (text.length < 1 || text.length > most) {
+    refuse(action, `${what} must have 1 to ${most} UTF-16 units, it has ${text.length}`, text);
   }
-  if (key.includes("\0")) refuse(action, "the key must not contain NUL", key);
-  if (!key.isWellFormed()) refuse(action, "the key must not contain a lone surrogate", key);
-  if (dialect.ignoresTrailingSpace && key.endsWith(" ")) {
-    refuse(action, `the key must not end in a space, which ${dialect.name} ignores`, key);
+  if (text.includes("\0")) refuse(action, `${what} must not contain NUL`, text);
+  if (!text.isWellFormed()) refuse(action, `${what} must not contain a lone surrogate`, text);
+  if (dialect.ignoresTrailingSpace && text.endsWith(" ")) {
+    refuse(action, `${what} must not end in a space, which ${dialect.name} ignores`, text);
   }
-  return key;
+  return text;
 }
 
 /** An integer, as a bigint or a safe number, within bounds. An unsafe number is not rounded. */

@@ -12,12 +12,16 @@
 export type ErrorCode =
   | "CONFIGURATION"
   | "DRIVER_MISSING"
+  | "IDS_EXHAUSTED"
   | "INVALID_ARGUMENT"
   | "IN_TRANSACTION"
+  | "LEASE_LOST"
+  | "NAMESPACE_CONFLICT"
   | "RANGE_EXHAUSTED"
   | "RANGE_SEALED"
   | "RESERVE_CONFLICT"
   | "SCHEMA"
+  | "SLOTS_EXHAUSTED"
   | "STORE"
   | "STORE_CLOSED"
   | "TIMEOUT";
@@ -286,5 +290,147 @@ export class ReserveConflictError extends FencepostError {
     this.key = key;
     this.returned = returned;
     this.behindBy = behindBy;
+  }
+}
+
+/** Somebody else decided the limit or tolerance of the namespace before, and they are for good. */
+export class NamespaceConflictError extends FencepostError {
+  /** The namespace. */
+  readonly namespace: string;
+  /** How many slots it has. */
+  readonly limit: number;
+  /** The tolerance that it has, in milliseconds. */
+  readonly toleranceMs: number;
+
+  /**
+   * Makes the error.
+   *
+   * @param namespace The namespace.
+   * @param details What it has, and what was asked for.
+   */
+  constructor(
+    namespace: string,
+    details: { limit: number; toleranceMs: number; asked: { limit: number; toleranceMs: number } },
+  ) {
+    const { limit, toleranceMs, asked } = details;
+    super(
+      "NAMESPACE_CONFLICT",
+      `Cannot acquire slot: namespace ${
+        JSON.stringify(namespace)
+      } has the limit ${limit} and the ` +
+        `toleranceMs ${toleranceMs}, which all its users must give: received limit ${asked.limit} ` +
+        `and toleranceMs ${asked.toleranceMs}`,
+    );
+    this.namespace = namespace;
+    this.limit = limit;
+    this.toleranceMs = toleranceMs;
+  }
+}
+
+/** Every slot of the namespace is held, or was used too far ahead of the store clock. */
+export class SlotsExhaustedError extends FencepostError {
+  /** The namespace. */
+  readonly namespace: string;
+  /** How many slots it has. */
+  readonly limit: number;
+  /** How long it takes until the next slot comes free unless its lease is renewed, in milliseconds. */
+  readonly freeInMs: number;
+  /** When that is by the store clock. */
+  readonly nextFreeAt: Date;
+
+  /**
+   * Makes the error.
+   *
+   * @param namespace The namespace.
+   * @param details How many slots it has, the store clock, and when the next one comes free by it.
+   */
+  constructor(namespace: string, details: { limit: number; nowMs: number; nextFreeMs: number }) {
+    const { limit, nowMs, nextFreeMs } = details;
+    const freeInMs = Math.max(0, nextFreeMs - nowMs);
+    const nextFreeAt = new Date(Math.min(nextFreeMs, maxDateMs));
+    super(
+      "SLOTS_EXHAUSTED",
+      `Cannot acquire slot: all ${limit} slots of namespace ${
+        JSON.stringify(namespace)
+      } are held ` +
+        `or not free yet; unless it is renewed the next comes free in ${freeInMs} ms, at ` +
+        `${nextFreeAt.toISOString()} by the database's clock: received limit ${limit}`,
+    );
+    this.namespace = namespace;
+    this.limit = limit;
+    this.freeInMs = freeInMs;
+    this.nextFreeAt = nextFreeAt;
+  }
+}
+
+/** The last millisecond that a `Date` can have. */
+const maxDateMs = 8.64e15;
+
+/**
+ * Why a lease is held no longer: `replaced`, the row is no longer the holder's; `expired`, it could not
+ * be renewed for too long; `released`, it was given back, by its holder or by closing the store.
+ */
+export type LeaseLostReason = "expired" | "released" | "replaced";
+
+const lostReasons: Readonly<Record<LeaseLostReason, string>> = {
+  expired: "it could not be renewed in time",
+  released: "it was released",
+  replaced: "another holds the slot, or it was released",
+};
+
+/** The lease is held no longer, and is not acquired again by itself. */
+export class LeaseLostError extends FencepostError {
+  /** The namespace of the slot. */
+  readonly namespace: string;
+  /** The slot. */
+  readonly slot: number;
+  /** The fence of the lease. */
+  readonly fence: number;
+  /** Why it is held no longer. */
+  readonly reason: LeaseLostReason;
+
+  /**
+   * Makes the error.
+   *
+   * @param action What was to be done, such as "renew lease".
+   * @param details The lease, and why it is held no longer.
+   */
+  constructor(
+    action: string,
+    details: { namespace: string; slot: number; fence: number; reason: LeaseLostReason },
+  ) {
+    const { namespace, slot, fence, reason } = details;
+    super(
+      "LEASE_LOST",
+      `Cannot ${action}: the lease is held no longer, ${
+        lostReasons[reason]
+      }: received slot ${slot} ` +
+        `of namespace ${JSON.stringify(namespace)} with fence ${fence}`,
+    );
+    this.namespace = namespace;
+    this.slot = slot;
+    this.fence = fence;
+    this.reason = reason;
+  }
+}
+
+/** The bits for the time of a layout have run out: there is no later id. */
+export class IdsExhaustedError extends FencepostError {
+  /** When they ran out. */
+  readonly exhaustedAt: Date;
+
+  /**
+   * Makes the error.
+   *
+   * @param exhaustedAt When the bits for the time ran out.
+   */
+  constructor(exhaustedAt: Date) {
+    super(
+      "IDS_EXHAUSTED",
+      `Cannot make id: the bits of the layout for the time have run out, at ` +
+        `${exhaustedAt.toISOString()}, use one with a later epoch or more of them, in a namespace ` +
+        `and a column of its own: received a later time`,
+    );
+    this.exhaustedAt = exhaustedAt;
   }
 }

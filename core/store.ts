@@ -1,6 +1,7 @@
 /**
  * Opens a store over a client: picks the dialect that speaks to the server, creates what is missing
- * if asked, checks that the tables are there, and reports what weakens its promises.
+ * if asked, checks that the tables are there, and reports what weakens its promises. The tables of slots
+ * may be missing as long as no slot is used.
  *
  * @module
  */
@@ -13,15 +14,23 @@ import {
   checkTimeout,
   refuse,
 } from "./arguments.ts";
-import { ConfigurationError } from "./errors.ts";
+import { ConfigurationError, SchemaError } from "./errors.ts";
 import { emit, type EventListener } from "./events.ts";
 import { type FetchPlan, RangeStore } from "./range/range_store.ts";
-import { type Runtime, systemRuntime } from "./runtime.ts";
+import {
+  type HeldSnowflakeIdsOptions,
+  type IdFormat,
+  openSnowflakeIds,
+  type SnowflakeIds,
+  type SnowflakeIdsOptions,
+} from "./id/snowflake_ids.ts";
+import { type Deadline, type Runtime, systemRuntime } from "./runtime.ts";
+import { SlotStore } from "./slot/slot_store.ts";
 import type { Client, ServerInfo } from "./sql/client.ts";
 import { Database } from "./sql/database.ts";
 import { Dialect } from "./sql/dialect.ts";
 import { prepareSchema } from "./sql/schema.ts";
-import { type TableOptions, tablesOf } from "./sql/tables.ts";
+import { type TableOptions, type Tables, tablesOf } from "./sql/tables.ts";
 
 /** The options of `openStore`. */
 export interface StoreOptions extends TableOptions {
@@ -36,7 +45,7 @@ export interface StoreOptions extends TableOptions {
    */
   initSchema?: boolean;
   /**
-   * How a reserve reaches the database.
+   * How a reserve, or a read that a later write depends on, reaches the database.
    *
    * @default {"statement"}
    */
@@ -67,6 +76,8 @@ export const storeOptionNames: readonly string[] = [
   "dialects",
   "initSchema",
   "rangeTable",
+  "slotTable",
+  "namespaceTable",
   "fetchPlan",
   "groupReserve",
   "timeoutMs",
@@ -91,35 +102,69 @@ const defaultTimeoutMs = 5_000;
 export class Store implements AsyncDisposable {
   /** Id ranges. */
   readonly ranges: RangeStore;
+  /** Slot leases. */
+  readonly slots: SlotStore;
   /** The name of the dialect that is used. */
   readonly dialect: string;
   /** What the server said it is. */
   readonly server: ServerInfo;
-  /**
-   * What about the server or its tables weakens what the store promises, each a sentence; empty if
-   * nothing was found.
-   */
-  readonly warnings: readonly string[];
   readonly #database: Database;
+  readonly #warnings: readonly string[];
 
   /** Used by `openStore`. */
   constructor(
     database: Database,
-    parts: { ranges: RangeStore; server: ServerInfo; warnings: readonly string[] },
+    parts: {
+      ranges: RangeStore;
+      slots: SlotStore;
+      server: ServerInfo;
+      warnings: readonly string[];
+    },
   ) {
     this.#database = database;
     this.ranges = parts.ranges;
+    this.slots = parts.slots;
     this.dialect = database.dialect.name;
     this.server = parts.server;
-    this.warnings = parts.warnings;
+    this.#warnings = parts.warnings;
   }
 
   /**
-   * Ends the use of the store; later calls are refused. Closes the connection only if the library
-   * opened it, from a URL: what was passed in stays open. Idempotent.
+   * What about the server or its tables weakens what the store promises, each a sentence; empty if
+   * nothing was found.
+   */
+  get warnings(): readonly string[] {
+    return [...this.#warnings];
+  }
+
+  /**
+   * Opens a generator of snowflake ids: with a hold of its own, which it takes and releases, or over a
+   * hold that is given.
+   *
+   * @param options The namespace and the terms of the hold, or the hold; and how ids are made.
+   * @throws {SlotsExhaustedError} If no slot is free; it tells when the next one is.
+   * @throws {NamespaceConflictError} If the namespace has another limit or tolerance.
+   * @throws {TimeoutError} If it did not end in time.
+   * @throws {StoreError} If the database or the driver failed.
+   * @throws {SchemaError} If a table is missing, or lacks a column.
+   * @throws {InvalidArgumentError} If an option is not allowed; nothing was sent.
+   */
+  snowflakeIds<F extends IdFormat = "bigint">(
+    options: SnowflakeIdsOptions<F> | HeldSnowflakeIdsOptions<F>,
+  ): Promise<SnowflakeIds<F>> {
+    return openSnowflakeIds(options, {
+      hold: (terms) => this.slots.hold(terms),
+      wallMs: () => this.#database.runtime.wallMs(),
+    });
+  }
+
+  /**
+   * Ends the use of the store; later calls are refused. Releases the holds that are left, as far as the
+   * database can be reached. Closes the connection only if the library opened it, from a URL: what was
+   * passed in stays open. Idempotent.
    */
   async close(): Promise<void> {
-    await this.#database.close();
+    await this.#database.close(this.slots.releaseAll());
   }
 
   /** The same as `close`, for `await using`. */
@@ -209,20 +254,61 @@ async function open(
   if (dialect === undefined) throw unsupported(server, known);
 
   const database = new Database(client, { dialect, runtime, onEvent, timeoutMs });
+  const create = rest.initSchema ?? false;
+  const warnings: string[] = [];
+  const warn = (messages: readonly string[]) => {
+    for (const message of messages) {
+      if (warnings.includes(message)) continue;
+      warnings.push(message);
+      if (onEvent) emit(onEvent, { type: "warning", message });
+    }
+  };
   const inexact = await prepareSchema(database, {
     schemas: dialect.schema("range", tables),
-    create: rest.initSchema ?? false,
+    create,
     deadline,
   });
+  const withSlots = await hasSlots(database, { tables, create, deadline, warn });
   const session = database.session({ name: "open.settings", deadline });
-  const warnings = [...await dialect.weaknesses(session, tables), ...inexact];
-  if (onEvent) { for (const message of warnings) emit(onEvent, { type: "warning", message }); }
+  warn(await dialect.weaknesses(session, withSlots ? tables : { range: tables.range }));
+  warn(inexact);
+  const fetchPlan = rest.fetchPlan ?? "statement";
   const ranges = new RangeStore(database, {
     table: tables.range,
-    fetchPlan: rest.fetchPlan ?? "statement",
+    fetchPlan,
     groupReserve: rest.groupReserve ?? true,
   });
-  return new Store(database, { ranges, server, warnings });
+  const slots = new SlotStore(database, {
+    tables,
+    fetchPlan,
+    prepare: withSlots ? undefined : async (deadline) => {
+      const schemas = dialect.schema("slot", tables);
+      warn(await prepareSchema(database, { schemas, create: false, deadline }));
+      warn(await dialect.weaknesses(database.session({ name: "slot.settings", deadline }), tables));
+    },
+  });
+  return new Store(database, { ranges, slots, server, warnings });
+}
+
+/** Whether the tables of slots are there; they are created if asked. */
+async function hasSlots(
+  database: Database,
+  { tables, create, deadline, warn }: {
+    tables: Tables;
+    create: boolean;
+    deadline: Deadline;
+    warn: (messages: readonly string[]) => void;
+  },
+): Promise<boolean> {
+  const schemas = database.dialect.schema("slot", tables);
+  try {
+    warn(await prepareSchema(database, { schemas, create, deadline }));
+    return true;
+  } catch (error) {
+    // Who uses no slots needs no tables of them; who does is told then.
+    if (error instanceof SchemaError && !create) return false;
+    throw error;
+  }
 }
 
 function chosen(known: readonly Dialect[], choice: string | Dialect | undefined) {

@@ -20,7 +20,7 @@ interface Database {
   readonly quote: (name: string) => string;
 }
 
-const features: readonly Feature[] = ["range"];
+const features: readonly Feature[] = ["range", "slot"];
 
 const databases: Readonly<Record<string, Database>> = {
   h2: { title: "H2 2.0 or later", schema: h2Schema, quote: doubleQuoted },

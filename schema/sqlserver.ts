@@ -9,7 +9,7 @@
  */
 
 import type { Feature, TableSchema } from "../core/sql/dialect.ts";
-import { sql } from "../core/sql/statement.ts";
+import { type Identifier, joined, literal, sql, type Statement } from "../core/sql/statement.ts";
 import type { Tables } from "../core/sql/tables.ts";
 
 /** Quotes a name as only SQL Server does, whatever the session's `quoted_identifier` is. */
@@ -19,35 +19,68 @@ export function bracketed(name: string): string {
 
 /** The tables of a feature on SQL Server. */
 export function sqlserverSchema(feature: Feature, tables: Tables): readonly TableSchema[] {
-  return { range: [rangeSchema(tables)] }[feature];
+  const { range, slot, namespace } = tables;
+  switch (feature) {
+    case "range":
+      return [tableSchema(range, rangeColumns)];
+    case "slot":
+      return [
+        tableSchema(namespace, namespaceColumns),
+        { ...tableSchema(slot, slotColumns, slotKey), tokens: new Set(["incarnation"]) },
+      ];
+  }
 }
 
+/** Each column by its name. */
+type Columns = Readonly<Record<string, Statement>>;
+
+const rangeColumns: Columns = {
+  range_key: sql`range_key nvarchar(255) collate Latin1_General_100_BIN2 not null primary key`,
+  next_value: sql`next_value bigint not null`,
+  sealed: sql`sealed bit not null default 0`,
+};
+
+const namespaceColumns: Columns = {
+  namespace: sql`namespace nvarchar(100) collate Latin1_General_100_BIN2 not null primary key`,
+  slot_limit: sql`slot_limit integer not null`,
+  tolerance_ms: sql`tolerance_ms bigint not null`,
+};
+
+const slotColumns: Columns = {
+  namespace: sql`namespace nvarchar(100) collate Latin1_General_100_BIN2 not null`,
+  slot: sql`slot integer not null`,
+  owner_key: sql`owner_key nvarchar(255) collate Latin1_General_100_BIN2`,
+  incarnation: sql`incarnation nchar(36) collate Latin1_General_100_BIN2`,
+  last_owner_key: sql`last_owner_key nvarchar(255) collate Latin1_General_100_BIN2`,
+  fence: sql`fence bigint not null default 0`,
+  expires_at: sql`expires_at bigint not null default 0`,
+  floor_ms: sql`floor_ms bigint not null default 0`,
+  ceiling_ms: sql`ceiling_ms bigint not null default 0`,
+  next_floor_ms: sql`next_floor_ms bigint not null default 0`,
+};
+
+const slotKey: readonly Statement[] = [sql`primary key (namespace, slot)`];
+
 // A name that is checked holds nothing that could end the literal in which it stands here.
-function rangeSchema({ range }: Tables): TableSchema {
-  const key = sql`range_key nvarchar(255) collate Latin1_General_100_BIN2 not null primary key`;
-  const next = sql`next_value bigint not null`;
-  const sealed = sql`sealed bit not null default 0`;
+function tableSchema(
+  table: Identifier,
+  columns: Columns,
+  constraints: readonly Statement[] = [],
+): TableSchema {
+  const lines = [...Object.values(columns), ...constraints];
   return {
-    table: range,
-    create: sql`if object_id(N'${range}') is null
-create table ${range} (
-  ${key},
-  ${next},
-  ${sealed}
+    table,
+    create: sql`if object_id(N'${table}') is null
+create table ${table} (
+  ${joined(lines, (before, after) => sql`${before},\n  ${after}`)}
 )`,
-    columns: new Map([
-      [
-        "range_key",
-        sql`if col_length(N'${range}', N'range_key') is null alter table ${range} add ${key}`,
-      ],
-      [
-        "next_value",
-        sql`if col_length(N'${range}', N'next_value') is null alter table ${range} add ${next}`,
-      ],
-      [
-        "sealed",
-        sql`if col_length(N'${range}', N'sealed') is null alter table ${range} add ${sealed}`,
-      ],
-    ]),
+    columns: new Map(
+      Object.entries(columns).map(([name, column]) => [
+        name,
+        sql`if col_length(N'${table}', N'${
+          literal(name)
+        }') is null alter table ${table} add ${column}`,
+      ]),
+    ),
   };
 }

@@ -45,8 +45,10 @@ export class Database implements RetryPolicy {
   /** The observer, if there is one. */
   readonly onEvent: EventListener | undefined;
   readonly #client: Client;
-  readonly #timeoutMs: number;
-  #closed: Promise<void> | undefined;
+  /** How long a call may take unless it says otherwise, in milliseconds. */
+  readonly timeoutMs: number;
+  #closing: Promise<void> | undefined;
+  #closed = false;
 
   /**
    * Puts a client and a dialect together.
@@ -62,7 +64,7 @@ export class Database implements RetryPolicy {
     this.dialect = options.dialect;
     this.runtime = options.runtime;
     this.onEvent = options.onEvent;
-    this.#timeoutMs = options.timeoutMs;
+    this.timeoutMs = options.timeoutMs;
   }
 
   /** Whether the driver has transactions. */
@@ -72,8 +74,8 @@ export class Database implements RetryPolicy {
 
   /** Starts the time of a call. */
   deadline(options: CallOptions): Deadline {
-    if (this.#closed) throw new StoreClosedError();
-    const { timeoutMs = this.#timeoutMs, signal } = options;
+    if (this.#closing) throw new StoreClosedError();
+    const { timeoutMs = this.timeoutMs, signal } = options;
     return new Deadline(this.runtime, { timeoutMs, signal, owner: this });
   }
 
@@ -142,9 +144,24 @@ export class Database implements RetryPolicy {
     });
   }
 
-  /** Closes the client if the library opened it. Later calls are refused. Idempotent. */
-  close(): Promise<void> {
-    return this.#closed ??= this.#client.close();
+  /** Runs something in a transaction of the application's, given the driver's own handle. */
+  inside<T>(
+    transaction: unknown,
+    work: (session: Session) => Promise<T>,
+    options: QueryOptions,
+  ): Promise<T> {
+    return this.run(() => work(this.#client.session(transaction)), options);
+  }
+
+  /**
+   * Closes the client if the library opened it, once what is passed has ended. Later calls are refused.
+   * Idempotent.
+   */
+  close(last: Promise<void> = Promise.resolve()): Promise<void> {
+    return this.#closing ??= last.then(() => {
+      this.#closed = true;
+      return this.#client.close();
+    });
   }
 
   #storeError(options: QueryOptions, error: unknown): unknown {

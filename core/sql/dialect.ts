@@ -9,11 +9,13 @@
 import type { StoreErrorKind } from "../errors.ts";
 import type { ServerInfo, Session } from "./client.ts";
 import type { QueryResult } from "./row.ts";
-import { type Identifier, sql, type Statement } from "./statement.ts";
-import type { Tables } from "./tables.ts";
+import { type Identifier, literal, sql, type Statement } from "./statement.ts";
+import type { PresentTables, Tables } from "./tables.ts";
+
+const nothing = sql``;
 
 /** A part of the library that has tables of its own. */
-export type Feature = "range";
+export type Feature = "range" | "slot";
 
 /** How a table is created and, when an older version of it exists, completed. */
 export interface TableSchema {
@@ -23,7 +25,32 @@ export interface TableSchema {
   readonly create: Statement;
   /** Every column that the library uses, and how it is added to a table that lacks it. */
   readonly columns: ReadonlyMap<string, Statement>;
+  /**
+   * Columns whose texts only the library makes, of one length and in one case, so that any collation
+   * tells them apart.
+   */
+  readonly tokens?: ReadonlySet<string>;
 }
+
+/** The most UTF-16 units that the library stores in a column of text. */
+export function longestTextIn(column: string): number {
+  return lengths.get(column) ?? maxTextLength;
+}
+
+const maxTextLength = 255;
+
+const lengths: ReadonlyMap<string, number> = new Map([["namespace", 100], ["incarnation", 36]]);
+
+/** The columns whose integers have 64 bits: in another type two values may become one. */
+export const bigintColumns: ReadonlySet<string> = new Set([
+  "next_value",
+  "fence",
+  "expires_at",
+  "floor_ms",
+  "ceiling_ms",
+  "next_floor_ms",
+  "tolerance_ms",
+]);
 
 /** A column as the database has it. */
 export interface ColumnInfo {
@@ -80,6 +107,51 @@ export interface RowLock {
   readonly clause?: Statement;
 }
 
+/** A change of rows of slots. */
+export interface SlotUpdate {
+  /** The table of slots. */
+  readonly table: Identifier;
+  /**
+   * The assignments, given the store clock, which is one value throughout the statement. None uses a
+   * column that one before it has assigned: some databases would take the new value.
+   */
+  readonly set: (now: Statement) => Statement;
+  /** Which rows. */
+  readonly where: (now: Statement) => Statement;
+  /** As for a reserve. */
+  readonly nonce: bigint;
+}
+
+/** An acquire in one statement: a row is picked, locked and changed. */
+export interface SlotTake extends SlotUpdate {
+  /** Which rows can be picked, by what is read without a lock. */
+  readonly candidates: (now: Statement) => Statement;
+  /** Which of them comes first. */
+  readonly order: Statement;
+  /** Whether the namespace is as the caller takes it to be, and has all its rows. */
+  readonly settled: Statement;
+}
+
+/** A holder of a slot. */
+export interface SlotHolder {
+  /** The table of slots. */
+  readonly table: Identifier;
+  /** The namespace of the slot. */
+  readonly namespace: string;
+  /** The slot. */
+  readonly slot: number;
+  /** The holder's fence. */
+  readonly fence: number;
+  /** The holder's incarnation. */
+  readonly incarnation: string;
+}
+
+/** Which row of slots a holder's is, as long as it holds it. */
+export function isHeldBy({ namespace, slot, fence, incarnation }: SlotHolder): Statement {
+  return sql`namespace = ${namespace} and slot = ${slot} and fence = ${fence}
+    and incarnation = ${incarnation}`;
+}
+
 /** The largest value that a range can end at: 2^63 - 1. */
 export const maxValue = 9223372036854775807n;
 
@@ -118,6 +190,16 @@ export abstract class Dialect {
    */
   readonly ignoresTrailingSpace: boolean = false;
 
+  /** How a read keeps others from changing its row until the transaction has ended. */
+  readonly shareRow: RowLock = { clause: sql` for share` };
+
+  /**
+   * Whether the statement of {@linkcode updateSlot} returns each row that it changed: the columns
+   * `slot`, `fence`, `expires_at`, `floor_ms` and `ceiling_ms` as it wrote them, the store clock that it
+   * used as `now_ms`, and the `nonce`. Where it does not, it may report that clock as the generated key.
+   */
+  readonly returnsSlots: boolean = false;
+
   /** Whether this dialect speaks to that server. */
   abstract supports(server: ServerInfo): boolean;
 
@@ -133,7 +215,7 @@ export abstract class Dialect {
    *
    * @throws {ConfigurationError} If a setting or a table cannot be used at all.
    */
-  abstract weaknesses(session: Session, tables: Tables): Promise<readonly string[]>;
+  abstract weaknesses(session: Session, tables: PresentTables): Promise<readonly string[]>;
 
   /**
    * Takes `size` values of a key in one statement and gives the key's next value after it, which
@@ -147,6 +229,36 @@ export abstract class Dialect {
    * no row, or fails as a duplicate.
    */
   abstract insertRangeIfAbsent(row: RangeRow): Statement;
+
+  /** Changes rows of slots, and returns them if {@linkcode returnsSlots} says so. */
+  updateSlot({ table, set, where }: SlotUpdate): Statement {
+    return sql`update ${table} set ${set(this.nowMillis)} where ${where(this.nowMillis)}`;
+  }
+
+  /**
+   * Picks a row of slots and changes it in one statement, which returns it as `updateSlot` does, or
+   * nothing if it found none that nobody else was just picking. Absent where no statement can.
+   */
+  takeSlot?(take: SlotTake): Statement;
+
+  /**
+   * Whether a holder holds its slot, in the application's transaction. If so, nobody else can take it
+   * until that has ended.
+   */
+  async assertSlot(session: Session, holder: SlotHolder): Promise<boolean> {
+    const { hint = nothing, clause = nothing } = this.shareRow;
+    const { rows } = await session.query(sql`
+      select slot, ${this.nowMillis} as now_ms
+      from ${holder.table}${hint}
+      where ${isHeldBy(holder)}${clause}
+    `);
+    return rows.length > 0;
+  }
+
+  /** Ends a select with `order by`, so that it gives its first rows only. */
+  firstRows(count: number): Statement {
+    return sql` limit ${literal(count)}`;
+  }
 
   /** What kind of failure a driver's error is. */
   abstract classify(error: unknown): StoreErrorKind;

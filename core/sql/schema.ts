@@ -43,7 +43,7 @@ export async function prepareSchema(
       );
     }
     for (const { name, inexact } of columns) {
-      if (inexact !== undefined && schema.columns.has(name)) {
+      if (inexact !== undefined && schema.columns.has(name) && !schema.tokens?.has(name)) {
         warnings.push(
           `Column ${name} of table ${schema.table} may take different texts for equal: ${inexact}. ` +
             `Give it an exact collation, as the schema script does.`,

@@ -112,6 +112,41 @@ export function sql(strings: TemplateStringsArray, ...parts: SqlPart[]): Stateme
   return new Statement(strings, parts);
 }
 
+const literals = new Map<number | string, Statement>();
+
+/**
+ * An integer or a word as part of a text, for places that take no bound value. Each becomes texts of
+ * its own: use few.
+ *
+ * @param value A safe integer from 0 up, or a word of lower-case letters and underscores.
+ */
+export function literal(value: number | string): Statement {
+  const fits = typeof value === "string"
+    ? /^[a-z_]+$/.test(value)
+    : Number.isSafeInteger(value) && value >= 0;
+  if (!fits) {
+    throw new InvalidArgumentError(
+      `Cannot write literal: it must be a safe integer from 0 up, or a word of lower-case letters ` +
+        `and underscores: received ${show(value)}`,
+    );
+  }
+  let found = literals.get(value);
+  if (found === undefined) {
+    const text = String(value);
+    found = new Statement(Object.assign([text], { raw: [text] }), []);
+    literals.set(value, found);
+  }
+  return found;
+}
+
+/** Statements one after the other, with a text between them. */
+export function joined(
+  statements: readonly Statement[],
+  join: (before: Statement, after: Statement) => Statement,
+): Statement {
+  return statements.reduce((before, after) => join(before, after));
+}
+
 /** The type of a bound value, as a text may have to tell the database. */
 export type BindableType = "bigint" | "boolean" | "null" | "number" | "string";
 

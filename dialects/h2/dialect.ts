@@ -11,6 +11,7 @@ import { ConfigurationError, StoreError, type StoreErrorKind } from "../../core/
 import type { ServerInfo, Session } from "../../core/sql/client.ts";
 import { driverError } from "../../core/sql/database.ts";
 import {
+  bigintColumns,
   type ColumnInfo,
   Dialect,
   type Feature,
@@ -18,10 +19,12 @@ import {
   nextValueOf,
   type RangeRow,
   type ReserveRequest,
+  type RowLock,
+  type SlotUpdate,
   type TableSchema,
 } from "../../core/sql/dialect.ts";
 import { Identifier, sql, type Statement } from "../../core/sql/statement.ts";
-import type { Tables } from "../../core/sql/tables.ts";
+import type { PresentTables, Tables } from "../../core/sql/tables.ts";
 import { h2Schema } from "../../schema/h2.ts";
 
 /** Asks for the version, in every compatibility mode. Other products do not know the function. */
@@ -126,6 +129,21 @@ class H2Dialect extends Dialect {
     `;
   }
 
+  override readonly returnsSlots = true;
+
+  // It has no lock that others can share.
+  override readonly shareRow: RowLock = { clause: sql` for update` };
+
+  override updateSlot({ table, set, where, nonce }: SlotUpdate): Statement {
+    const now = this.nowMillis;
+    return sql`
+      select slot, fence, expires_at, floor_ms, ceiling_ms, ${now} as now_ms, ${nonce} as nonce
+      from final table (
+        update ${table} set ${set(now)} where autocommit() and ${where(now)}
+      )
+    `;
+  }
+
   override async columns(session: Session, table: Identifier): Promise<readonly ColumnInfo[]> {
     const schema = table.schema === undefined ? sql`current_schema` : sql`${table.schema}`;
     const { rows } = await repeatGeneral(() =>
@@ -147,17 +165,17 @@ class H2Dialect extends Dialect {
       const inexact = inexactTypes.get(type) ??
         (collation === "OFF" ? undefined : `its collation is ${collation}`);
       // In a type of floating point two callers can be given the same value.
-      const unusable = name === "next_value" && type !== "bigint"
+      const unusable = bigintColumns.has(name) && type !== "bigint"
         ? `its type is ${type}, it must be bigint`
         : undefined;
       return { name, inexact, unusable };
     });
   }
 
-  override async weaknesses(session: Session, tables: Tables): Promise<readonly string[]> {
-    const schema = tables.range.schema === undefined
-      ? sql`current_schema`
-      : sql`${tables.range.schema}`;
+  override async weaknesses(
+    session: Session,
+    { range, slot, namespace }: PresentTables,
+  ): Promise<readonly string[]> {
     const { rows: [row] } = await session.query(sql`
       select
         database_path() is null as in_memory,
@@ -167,14 +185,7 @@ class H2Dialect extends Dialect {
             where upper(setting_name) = 'WRITE_DELAY'
           ),
           '500'
-        ) as write_delay,
-        coalesce(
-          (
-            select storage_type from information_schema.tables
-            where table_schema = ${schema} and table_name = ${tables.range.name}
-          ),
-          ''
-        ) as storage_type
+        ) as write_delay
     `);
     if (row === undefined) return [];
     const again = "values are then handed out again";
@@ -190,18 +201,20 @@ class H2Dialect extends Dialect {
           `later, a crash loses it, and its ${again}. Set it to 0.`,
       );
     }
-    const storage = row.text("storage_type");
-    if (storage === "LOCAL TEMPORARY") {
-      throw new ConfigurationError(
-        `Cannot open store: table ${tables.range} is temporary, and every connection has one of its ` +
-          `own, make it a permanent table`,
-      );
-    }
-    if (storage.includes("TEMPORARY")) {
-      found.push(
-        `Table ${tables.range} is temporary: its rows end with the server, and their ` +
-          `${again}. Make it a permanent table.`,
-      );
+    for (const table of [range, slot, namespace]) {
+      const storage = table === undefined ? "" : await storageOf(session, table);
+      if (storage === "LOCAL TEMPORARY") {
+        throw new ConfigurationError(
+          `Cannot open store: table ${table} is temporary, and every connection has one of its own, ` +
+            `make it a permanent table`,
+        );
+      }
+      if (storage.includes("TEMPORARY")) {
+        found.push(
+          `Table ${table} is temporary: its rows end with the server, and their ${again}. ` +
+            `Make it a permanent table.`,
+        );
+      }
     }
     return found;
   }
@@ -215,6 +228,16 @@ class H2Dialect extends Dialect {
     if (claimTaken.test(words)) return "serialization";
     return kinds.get(code) ?? kinds.get(code.slice(0, 2)) ?? "other";
   }
+}
+
+/** How a table is stored; empty if there is none. */
+async function storageOf(session: Session, table: Identifier): Promise<string> {
+  const schema = table.schema === undefined ? sql`current_schema` : sql`${table.schema}`;
+  const { rows: [row] } = await session.query(sql`
+    select storage_type from information_schema.tables
+    where table_schema = ${schema} and table_name = ${table.name}
+  `);
+  return row?.text("storage_type") ?? "";
 }
 
 /**

@@ -4,7 +4,8 @@
  * @module
  */
 
-import type { Dialect, Feature, TableSchema } from "../../core/sql/dialect.ts";
+import type { Dialect, Feature, RowLock, TableSchema } from "../../core/sql/dialect.ts";
+import { sql } from "../../core/sql/statement.ts";
 import type { Tables } from "../../core/sql/tables.ts";
 import { mariadbSchema } from "../../schema/mariadb.ts";
 import { MysqlDialect } from "../mysql/dialect.ts";
@@ -14,6 +15,9 @@ class MariadbDialect extends MysqlDialect {
   protected override readonly product = "MariaDB";
   protected override readonly lowest = [10, 6] as const;
   protected override readonly promised = [10, 11] as const;
+
+  // It has no `for share`.
+  override readonly shareRow: RowLock = { clause: sql` lock in share mode` };
 
   override schema(feature: Feature, tables: Tables): readonly TableSchema[] {
     return mariadbSchema(feature, tables);

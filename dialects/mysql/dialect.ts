@@ -7,17 +7,20 @@
 import { ConfigurationError, StoreError, type StoreErrorKind } from "../../core/errors.ts";
 import type { ServerInfo, Session } from "../../core/sql/client.ts";
 import {
+  bigintColumns,
   type ColumnInfo,
   Dialect,
   type Feature,
+  longestTextIn,
   maxValue,
   type RangeRow,
   type ReserveRequest,
+  type SlotUpdate,
   type TableSchema,
 } from "../../core/sql/dialect.ts";
 import type { QueryResult, Row } from "../../core/sql/row.ts";
 import { type Identifier, sql, type Statement } from "../../core/sql/statement.ts";
-import type { Tables } from "../../core/sql/tables.ts";
+import type { PresentTables, Tables } from "../../core/sql/tables.ts";
 import { mysqlSchema } from "../../schema/mysql.ts";
 import { socketFailures } from "../shared/sockets.ts";
 
@@ -116,6 +119,12 @@ export class MysqlDialect extends Dialect {
     `;
   }
 
+  /** The clock, which stands still within a statement, comes back as the generated key. */
+  override updateSlot({ table, set, where }: SlotUpdate): Statement {
+    const now = sql`cast(last_insert_id(${this.nowMillis}) as signed)`;
+    return sql`update ${table} set ${set(now)} where ${where(this.nowMillis)}`;
+  }
+
   /** `show` finds the table that a statement would use, whatever the case of names means here. */
   override async columns(session: Session, table: Identifier): Promise<readonly ColumnInfo[]> {
     try {
@@ -131,14 +140,22 @@ export class MysqlDialect extends Dialect {
     }
   }
 
-  override async weaknesses(session: Session, tables: Tables): Promise<readonly string[]> {
-    await refuseOtherKeys(session, tables.range);
-    await refuseOtherColumns(session, tables.range);
+  override async weaknesses(
+    session: Session,
+    { range, slot, namespace }: PresentTables,
+  ): Promise<readonly string[]> {
+    await refuseOtherKeys(session, range);
+    await refuseGenerated(session, range);
+    if (slot) await refuseWithoutKey(session, slot, ["namespace", "slot"]);
+    if (namespace) await refuseWithoutKey(session, namespace, ["namespace"]);
     const { product, promised } = this;
-    return [
-      ...await settingWeaknesses(session, { product, promised }),
-      ...await tableWeaknesses(session, tables.range),
-    ];
+    const found = [...await settingWeaknesses(session, { product, promised })];
+    for (const table of [range, slot, namespace]) {
+      if (table === undefined) continue;
+      await refuseOtherTypes(session, table);
+      found.push(...await tableWeaknesses(session, table, { readsKeys: table === range }));
+    }
+    return found;
   }
 
   override classify(error: unknown): StoreErrorKind {
@@ -190,8 +207,7 @@ function readNext({ generatedKey = 0n }: QueryResult, tag: bigint): bigint | und
 /** The collations that tell all texts of Unicode apart. */
 const exactCollations: ReadonlySet<string> = new Set(["utf8mb4_0900_bin", "utf8mb4_nopad_bin"]);
 
-/** The longest text that is stored, in UTF-16 units, and how many bytes of UTF-8 one can take. */
-const longestText = 255;
+/** How many bytes of UTF-8 a UTF-16 unit can take. */
 const bytesPerUnit = 3;
 
 /** Why a column may take different texts for equal, or cut or change them. */
@@ -201,7 +217,8 @@ function inexactnessOf(row: Row): string | undefined {
   if (name === "char") return "its type char ignores spaces at the end";
   if (name === "binary") return "its type binary adds zeros at the end";
   const unit = name === "varbinary" ? "bytes" : "characters";
-  const needed = name === "varbinary" ? longestText * bytesPerUnit : longestText;
+  const longest = longestTextIn(row.text("Field").toLowerCase());
+  const needed = name === "varbinary" ? longest * bytesPerUnit : longest;
   if (name.startsWith("var") && Number(length) < needed) {
     return `it holds ${length} ${unit}, and longer texts are cut unless the sql_mode is strict`;
   }
@@ -216,12 +233,11 @@ function inexactnessOf(row: Row): string | undefined {
     : `its collation is ${collation}`;
 }
 
-/**
- * `on duplicate key update` does not say which key it means. Without a unique one over the whole
- * `range_key` each reserve would add a row and start anew; with another one it would change the row of
- * another key.
- */
-async function refuseOtherKeys(session: Session, table: Identifier): Promise<void> {
+/** The unique keys of a table by their names, each with its columns; a part of one has no name. */
+async function uniqueKeys(
+  session: Session,
+  table: Identifier,
+): Promise<ReadonlyMap<string, readonly string[]>> {
   const { rows } = await session.query(sql`show index from ${table}`);
   const unique = new Map<string, string[]>();
   for (const row of rows) {
@@ -233,13 +249,37 @@ async function refuseOtherKeys(session: Session, table: Identifier): Promise<voi
       : "";
     unique.set(name, [...unique.get(name) ?? [], column]);
   }
-  const keys = [...unique];
+  return unique;
+}
+
+/**
+ * `on duplicate key update` does not say which key it means. Without a unique one over the whole
+ * `range_key` each reserve would add a row and start anew; with another one it would change the row of
+ * another key.
+ */
+async function refuseOtherKeys(session: Session, table: Identifier): Promise<void> {
+  const keys = [...await uniqueKeys(session, table)];
   const other = keys.find(([, columns]) => !columns.includes("range_key"));
   if (other === undefined && keys.some(([, columns]) => columns.length === 1)) return;
   throw new ConfigurationError(
     `Cannot open store: table ${table} must have a unique key over the whole column range_key, and ` +
       `no other, else it would hand out the same values again: received ` +
       (other === undefined ? "none" : `the unique key ${other[0]}`),
+  );
+}
+
+/** Without its key a table would take two rows for one, and each could have a holder. */
+async function refuseWithoutKey(
+  session: Session,
+  table: Identifier,
+  needed: readonly string[],
+): Promise<void> {
+  const keys = [...(await uniqueKeys(session, table)).values()];
+  const found = keys.some((columns) => columns.every((column) => needed.includes(column)));
+  if (found) return;
+  throw new ConfigurationError(
+    `Cannot open store: table ${table} must have a unique key over the columns ` +
+      `${needed.join(" and ")}, else a slot could have two rows: received none`,
   );
 }
 
@@ -299,30 +339,35 @@ function refuseUnsafe(table: Identifier, row: Row | undefined): void {
   );
 }
 
-/**
- * A number that the table generates would be reported in the place of the key's next value. A next
- * value that is too large for its column is cut unless the sql_mode is strict, and then comes again.
- */
-async function refuseOtherColumns(session: Session, table: Identifier): Promise<void> {
+/** A number that the table generates would be reported in the place of the key's next value. */
+async function refuseGenerated(session: Session, table: Identifier): Promise<void> {
   const { rows } = await session.query(sql`show columns from ${table}`);
   for (const row of rows) {
-    const name = row.text("Field");
-    if (/auto_increment/i.test(row.text("Extra"))) {
-      throw new ConfigurationError(
-        `Cannot open store: table ${table} must have no column that is auto_increment, whose values ` +
-          `would be taken for a key's: received ${name}`,
-      );
-    }
-    const type = row.text("Type");
-    if (name.toLowerCase() === "next_value" && !/^bigint\b/i.test(type)) {
-      throw new ConfigurationError(
-        `Cannot open store: column next_value of table ${table} must be a bigint: received ${type}`,
-      );
-    }
+    if (!/auto_increment/i.test(row.text("Extra"))) continue;
+    throw new ConfigurationError(
+      `Cannot open store: table ${table} must have no column that is auto_increment, whose values ` +
+        `would be taken for a key's: received ${row.text("Field")}`,
+    );
   }
 }
 
-async function tableWeaknesses(session: Session, table: Identifier): Promise<string[]> {
+/** A value that is too large for its column is cut unless the sql_mode is strict, and then comes again. */
+async function refuseOtherTypes(session: Session, table: Identifier): Promise<void> {
+  const { rows } = await session.query(sql`show columns from ${table}`);
+  for (const row of rows) {
+    const [name, type] = [row.text("Field"), row.text("Type")];
+    if (!bigintColumns.has(name.toLowerCase()) || /^bigint\b/i.test(type)) continue;
+    throw new ConfigurationError(
+      `Cannot open store: column ${name} of table ${table} must be a bigint: received ${type}`,
+    );
+  }
+}
+
+async function tableWeaknesses(
+  session: Session,
+  table: Identifier,
+  { readsKeys }: { readsKeys: boolean },
+): Promise<string[]> {
   const schema = table.schema === undefined ? sql`database()` : sql`${table.schema}`;
   // Names may be compared there without regard to case where tables differ only in it.
   const { rows: tables } = await session.query(sql`
@@ -344,7 +389,7 @@ async function tableWeaknesses(session: Session, table: Identifier): Promise<str
   refuseUnsafe(table, tables.find(isIt) ?? tables[0]);
   const trigger = tables.some(isIt) ? triggers.find(isIt) : triggers[0];
   const found: string[] = [];
-  if (trigger !== undefined) {
+  if (trigger !== undefined && readsKeys) {
     found.push(
       `Table ${table} has the trigger ${
         trigger.text("trigger_name")

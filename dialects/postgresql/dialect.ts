@@ -7,6 +7,7 @@
 import { ConfigurationError, type StoreErrorKind } from "../../core/errors.ts";
 import type { ServerInfo, Session } from "../../core/sql/client.ts";
 import {
+  bigintColumns,
   type ColumnInfo,
   Dialect,
   type Feature,
@@ -14,10 +15,12 @@ import {
   nextValueOf,
   type RangeRow,
   type ReserveRequest,
+  type SlotTake,
+  type SlotUpdate,
   type TableSchema,
 } from "../../core/sql/dialect.ts";
 import { doubleQuoted, type Identifier, sql, type Statement } from "../../core/sql/statement.ts";
-import type { Tables } from "../../core/sql/tables.ts";
+import type { PresentTables, Tables } from "../../core/sql/tables.ts";
 import { postgresqlSchema } from "../../schema/postgresql.ts";
 import { socketFailures } from "../shared/sockets.ts";
 
@@ -106,6 +109,51 @@ class PostgresqlDialect extends Dialect {
     `;
   }
 
+  override readonly returnsSlots = true;
+
+  // The clock is read once, for it moves within a statement. Inside a transaction that has written
+  // something there is none, and nothing is changed: as for a reserve. It is materialized, so that a
+  // row that somebody else has just changed is looked at again with the same clock.
+  override updateSlot({ table, set, where, nonce }: SlotUpdate): Statement {
+    const now = sql`clock.now_ms`;
+    return sql`
+      with clock as materialized (
+        select ${this.nowMillis} as now_ms where txid_current_if_assigned() is null
+      )
+      update ${table}
+      set ${set(now)}
+      from clock
+      where ${where(now)}
+      returning slot, fence, expires_at, floor_ms, ceiling_ms, now_ms, ${nonce}::bigint as nonce
+    `;
+  }
+
+  // Rows that others are just picking are skipped, so that a herd does not queue for the same one. What
+  // the update compares is the row as it was when it was locked.
+  override takeSlot(take: SlotTake): Statement {
+    const { table, candidates, order, settled, set, where, nonce } = take;
+    const now = sql`clock.now_ms`;
+    return sql`
+      with clock as materialized (
+        select ${this.nowMillis} as now_ms
+        where txid_current_if_assigned() is null and ${settled}
+      ), picked as materialized (
+        select slot as picked_slot, fence as picked_fence, next_floor_ms as picked_floor
+        from ${table} as known cross join clock
+        where ${candidates(now)}
+        order by ${order}
+        limit 1
+        for update of known skip locked
+      )
+      update ${table}
+      set ${set(now)}
+      from clock cross join picked
+      where ${where(now)} and slot = picked_slot and fence = picked_fence
+        and next_floor_ms = picked_floor
+      returning slot, fence, expires_at, floor_ms, ceiling_ms, now_ms, ${nonce}::bigint as nonce
+    `;
+  }
+
   override async columns(session: Session, table: Identifier): Promise<readonly ColumnInfo[]> {
     const { rows } = await session.query(sql`
       select
@@ -125,14 +173,17 @@ class PostgresqlDialect extends Dialect {
         (row.boolean("exact") ? undefined : "its collation is nondeterministic");
       const name = row.text("name");
       // In a type of floating point or of another scale two callers can be given the same value.
-      const unusable = name === "next_value" && type !== "int8"
+      const unusable = bigintColumns.has(name) && type !== "int8"
         ? `its type is ${type}, it must be bigint`
         : undefined;
       return { name, inexact, unusable };
     });
   }
 
-  override async weaknesses(session: Session, tables: Tables): Promise<readonly string[]> {
+  override async weaknesses(
+    session: Session,
+    tables: PresentTables,
+  ): Promise<readonly string[]> {
     const { rows } = await session.query(sql`
       select
         current_setting('server_version_num')::integer / 10000 as major,
@@ -141,10 +192,9 @@ class PostgresqlDialect extends Dialect {
         current_setting('full_page_writes') as full_page_writes,
         current_setting('server_encoding') as server_encoding,
         current_setting('client_encoding') as client_encoding,
-        (
-          select relpersistence::text from pg_catalog.pg_class
-          where oid = to_regclass(${quoted(tables.range)})
-        ) as persistence
+        ${persistenceOf(tables.range)} as range_persistence,
+        ${persistenceOf(tables.slot)} as slot_persistence,
+        ${persistenceOf(tables.namespace)} as namespace_persistence
     `);
     const [row] = rows;
     if (row === undefined) return [];
@@ -160,18 +210,23 @@ class PostgresqlDialect extends Dialect {
     for (const setting of ["synchronous_commit", "fsync", "full_page_writes"]) {
       if (row.text(setting) === "off") found.push(`${setting} is off: ${lost}. Turn it on.`);
     }
-    const persistence = row.isNull("persistence") ? "p" : row.text("persistence");
-    if (persistence === "t") {
-      throw new ConfigurationError(
-        `Cannot open store: table ${tables.range} is temporary, and every connection has one of its ` +
-          `own, make it a permanent table`,
-      );
-    }
-    if (persistence !== "p") {
-      found.push(
-        `Table ${tables.range} is unlogged: it is emptied by a crash, and its values are then handed ` +
-          `out again. Make it a permanent table.`,
-      );
+    for (const name of ["range", "slot", "namespace"] as const) {
+      const column = `${name}_persistence`;
+      const persistence = row.isNull(column) ? "p" : row.text(column);
+      if (persistence === "t") {
+        throw new ConfigurationError(
+          `Cannot open store: table ${
+            tables[name]
+          } is temporary, and every connection has one of ` +
+            `its own, make it a permanent table`,
+        );
+      }
+      if (persistence !== "p") {
+        found.push(
+          `Table ${tables[name]} is unlogged: it is emptied by a crash, and its values are then ` +
+            `handed out again. Make it a permanent table.`,
+        );
+      }
     }
     if (row.text("server_encoding") !== "UTF8") {
       found.push(
@@ -206,6 +261,15 @@ const inexactTypes: ReadonlyMap<string, string> = new Map([
   ["citext", "its type citext ignores case"],
   ["name", "its type name keeps 63 bytes"],
 ]);
+
+/** Whether a table is permanent, unlogged or temporary; null if there is none. */
+function persistenceOf(table: Identifier | undefined): Statement {
+  if (table === undefined) return sql`null`;
+  return sql`(
+    select relpersistence::text from pg_catalog.pg_class
+    where oid = to_regclass(${quoted(table)})
+  )`;
+}
 
 function quoted(table: Identifier): string {
   return table.parts.map(doubleQuoted).join(".");

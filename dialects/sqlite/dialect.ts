@@ -10,14 +10,17 @@ import {
   type ColumnInfo,
   Dialect,
   type Feature,
+  isHeldBy,
   maxValue,
   nextValueOf,
   type RangeRow,
   type ReserveRequest,
+  type SlotHolder,
+  type SlotUpdate,
   type TableSchema,
 } from "../../core/sql/dialect.ts";
 import { Identifier, sql, type Statement } from "../../core/sql/statement.ts";
-import type { Tables } from "../../core/sql/tables.ts";
+import type { PresentTables, Tables } from "../../core/sql/tables.ts";
 import { sqliteSchema } from "../../schema/sqlite.ts";
 
 /** Asks for the version. */
@@ -91,6 +94,26 @@ class SqliteDialect extends Dialect {
     `;
   }
 
+  override readonly returnsSlots = true;
+
+  override updateSlot({ table, set, where, nonce }: SlotUpdate): Statement {
+    const now = this.nowMillis;
+    return sql`
+      update ${table}
+      set ${set(now)}
+      where ${where(now)}
+      returning slot, fence, expires_at, floor_ms, ceiling_ms, ${now} as now_ms, ${nonce} as nonce
+    `;
+  }
+
+  // A write takes the lock that a read in a deferred transaction would not.
+  override async assertSlot(session: Session, holder: SlotHolder): Promise<boolean> {
+    const { rows } = await session.query(sql`
+      update ${holder.table} set fence = fence where ${isHeldBy(holder)} returning slot
+    `);
+    return rows.length > 0;
+  }
+
   override async columns(session: Session, table: Identifier): Promise<readonly ColumnInfo[]> {
     // Without a schema the pragma functions look a table up in all attached databases.
     const schema = table.schema ?? null;
@@ -114,28 +137,13 @@ class SqliteDialect extends Dialect {
     });
   }
 
-  override async weaknesses(session: Session, tables: Tables): Promise<readonly string[]> {
-    const schema = tables.range.schema ?? "main";
-    const { rows: [database] } = await session.query(
-      sql`select coalesce(file, '') as file from pragma_database_list where name = ${schema}`,
-    );
-    const inMemory = database === undefined || database.text("file") === "";
-    if (inMemory) return [];
-    const setting = (name: string) => Identifier.parse(`${schema}.${name}`, "setting");
-    const { rows: [journal] } = await session.query(sql`pragma ${setting("journal_mode")}`);
-    const { rows: [sync] } = await session.query(sql`pragma ${setting("synchronous")}`);
-    const lost = "can lose committed writes, whose values are then handed out again";
+  override async weaknesses(
+    session: Session,
+    { range, slot, namespace }: PresentTables,
+  ): Promise<readonly string[]> {
+    const schemas = [range, slot, namespace].flatMap((table) => table?.schema ?? "main");
     const found: string[] = [];
-    const mode = journal?.text("journal_mode");
-    if (mode === "off" || mode === "memory") {
-      found.push(`journal_mode is ${mode}: a crash ${lost}. Set it to wal.`);
-    }
-    // In WAL mode NORMAL does not wait for the disk at a commit; with a rollback journal it does.
-    const level = sync?.number("synchronous") ?? 2;
-    if (level === 0 || (level === 1 && mode === "wal")) {
-      const word = level === 0 ? "off" : "normal";
-      found.push(`synchronous is ${word}: a loss of power ${lost}. Set it to full.`);
-    }
+    for (const schema of new Set(schemas)) found.push(...await weaknessesOf(session, schema));
     return found;
   }
 
@@ -152,6 +160,31 @@ class SqliteDialect extends Dialect {
     if (/^duplicate column name|already exists/.test(words)) return "duplicate";
     return "other";
   }
+}
+
+/** What weakens a database of the connection. */
+async function weaknessesOf(session: Session, schema: string): Promise<readonly string[]> {
+  const { rows: [database] } = await session.query(
+    sql`select coalesce(file, '') as file from pragma_database_list where name = ${schema}`,
+  );
+  const inMemory = database === undefined || database.text("file") === "";
+  if (inMemory) return [];
+  const setting = (name: string) => Identifier.parse(`${schema}.${name}`, "setting");
+  const { rows: [journal] } = await session.query(sql`pragma ${setting("journal_mode")}`);
+  const { rows: [sync] } = await session.query(sql`pragma ${setting("synchronous")}`);
+  const lost = "can lose committed writes, whose values are then handed out again";
+  const found: string[] = [];
+  const mode = journal?.text("journal_mode");
+  if (mode === "off" || mode === "memory") {
+    found.push(`journal_mode is ${mode}: a crash ${lost}. Set it to wal.`);
+  }
+  // In WAL mode NORMAL does not wait for the disk at a commit; with a rollback journal it does.
+  const level = sync?.number("synchronous") ?? 2;
+  if (level === 0 || (level === 1 && mode === "wal")) {
+    const word = level === 0 ? "off" : "normal";
+    found.push(`synchronous is ${word}: a loss of power ${lost}. Set it to full.`);
+  }
+  return found;
 }
 
 /** By SQLite's result code, primary or extended. */

@@ -140,7 +140,7 @@ export class NodeSqliteClient implements Client {
 
   /** Runs statements in a transaction that the application opened on a connection of its own. */
   session(transaction: unknown): Session {
-    if (!isSqliteDatabase(transaction)) {
+    if (!isSqliteDatabase(transaction) || !transaction.isTransaction) {
       throw new ConfigurationError(
         "Cannot use transaction: it must be a connection of node:sqlite with an open transaction",
       );

@@ -17,17 +17,21 @@
 import type { StoreErrorKind } from "../../core/errors.ts";
 import type { ServerInfo, Session } from "../../core/sql/client.ts";
 import {
+  bigintColumns,
   type ColumnInfo,
   Dialect,
   type Feature,
+  longestTextIn,
   maxValue,
   nextValueOf,
   type RangeRow,
   type ReserveRequest,
+  type RowLock,
+  type SlotUpdate,
   type TableSchema,
 } from "../../core/sql/dialect.ts";
-import { type Identifier, sql, type Statement } from "../../core/sql/statement.ts";
-import type { Tables } from "../../core/sql/tables.ts";
+import { type Identifier, literal, sql, type Statement } from "../../core/sql/statement.ts";
+import type { PresentTables, Tables } from "../../core/sql/tables.ts";
 import { bracketed, sqlserverSchema } from "../../schema/sqlserver.ts";
 import { socketFailures } from "../shared/sockets.ts";
 
@@ -139,6 +143,33 @@ class SqlserverDialect extends Dialect {
     `;
   }
 
+  override readonly returnsSlots = true;
+
+  override readonly shareRow: RowLock = { hint: sql` with (updlock, holdlock, rowlock)` };
+
+  override updateSlot({ table, set, where, nonce }: SlotUpdate): Statement {
+    const now = sql`@now`;
+    return sql`
+      declare @now bigint = ${this.nowMillis};
+      declare @written table (
+        slot integer not null, fence bigint not null, expires_at bigint not null,
+        floor_ms bigint not null, ceiling_ms bigint not null
+      );
+      update ${table} with (updlock, rowlock)
+      set ${set(now)}
+      output inserted.slot, inserted.fence, inserted.expires_at, inserted.floor_ms,
+        inserted.ceiling_ms
+      into @written
+      where ${where(now)};
+      select slot, fence, expires_at, floor_ms, ceiling_ms, @now as now_ms, ${nonce} as nonce
+      from @written;
+    `;
+  }
+
+  override firstRows(count: number): Statement {
+    return sql` offset 0 rows fetch next ${literal(count)} rows only`;
+  }
+
   override async columns(session: Session, table: Identifier): Promise<readonly ColumnInfo[]> {
     const { rows } = await session.query(sql`
       select
@@ -150,27 +181,26 @@ class SqlserverDialect extends Dialect {
       where object_id = object_id(${quoted(table)})
     `);
     return rows.map((row) => {
-      const [type, collation] = [row.text("type"), row.text("collation")];
-      const inexact = inexactness({ type, collation, bytes: row.number("bytes") });
-      return { name: row.text("name"), inexact };
+      const [name, type, collation] = [row.text("name"), row.text("type"), row.text("collation")];
+      const inexact = inexactness({ name, type, collation, bytes: row.number("bytes") });
+      const unusable = bigintColumns.has(name) && type !== "bigint"
+        ? `its type is ${type}, it must be bigint`
+        : undefined;
+      return { name, inexact, unusable };
     });
   }
 
-  override async weaknesses(session: Session, { range }: Tables): Promise<readonly string[]> {
+  override async weaknesses(
+    session: Session,
+    { range, slot, namespace }: PresentTables,
+  ): Promise<readonly string[]> {
     const { rows: [row] } = await session.query(sql`
       select
         cast(serverproperty('ProductVersion') as nvarchar(128)) as version,
         cast(serverproperty('EngineEdition') as bigint) as edition,
         cast(d.delayed_durability_desc as nvarchar(60)) as delayed_durability,
-        cast(case when d.name = N'tempdb' then 1 else 0 end as bit) as temporary,
-        coalesce(cast(t.durability_desc as nvarchar(60)), N'') as durability,
-        cast(case when exists (
-          select 1 as found from sys.columns
-          where object_id = object_id(${quoted(range)}) and name = N'range_key'
-            and type_name(system_type_id) in (N'varchar', N'char', N'text')
-        ) then 1 else 0 end as bit) as narrow
+        cast(case when d.name = N'tempdb' then 1 else 0 end as bit) as temporary
       from sys.databases as d
-      left join sys.tables as t on t.object_id = object_id(${quoted(range)})
       where d.database_id = db_id()
     `);
     if (row === undefined) return [];
@@ -185,17 +215,8 @@ class SqlserverDialect extends Dialect {
     if (row.boolean("temporary")) {
       found.push(`The database is tempdb: a restart loses ${lost}. Use another.`);
     }
-    if (row.text("durability") === "SCHEMA_ONLY") {
-      found.push(
-        `Table ${range} has DURABILITY = SCHEMA_ONLY: a restart loses ${lost}. ` +
-          `Make it SCHEMA_AND_DATA.`,
-      );
-    }
-    if (row.boolean("narrow")) {
-      found.push(
-        `Column range_key of table ${range} is not nvarchar: keys travel as nvarchar, so each ` +
-          `statement may read, and lock, the whole table. Make it nvarchar(255).`,
-      );
+    for (const table of [range, slot, namespace]) {
+      if (table !== undefined) found.push(...await tableWeaknesses(session, table));
     }
     const major = Number.parseInt(row.text("version"));
     if (major < testedMajor && !azureEditions.has(row.number("edition"))) {
@@ -220,10 +241,41 @@ class SqlserverDialect extends Dialect {
   }
 }
 
+async function tableWeaknesses(session: Session, table: Identifier): Promise<string[]> {
+  const { rows: [row] } = await session.query(sql`
+    select
+      cast(t.durability_desc as nvarchar(60)) as durability,
+      coalesce((
+        select cast(min(c.name) as nvarchar(128)) from sys.columns as c
+        where c.object_id = t.object_id and c.name in (N'range_key', N'namespace')
+          and type_name(c.system_type_id) in (N'varchar', N'char', N'text')
+      ), N'') as narrow
+    from sys.tables as t
+    where t.object_id = object_id(${quoted(table)})
+  `);
+  const found: string[] = [];
+  if (row === undefined) return found;
+  if (row.text("durability") === "SCHEMA_ONLY") {
+    found.push(
+      `Table ${table} has DURABILITY = SCHEMA_ONLY: a restart loses committed writes, whose values ` +
+        `are then handed out again. Make it SCHEMA_AND_DATA.`,
+    );
+  }
+  const narrow = row.text("narrow");
+  if (narrow !== "") {
+    found.push(
+      `Column ${narrow} of table ${table} is not nvarchar: texts travel as nvarchar, so each ` +
+        `statement may read, and lock, the whole table. Make it nvarchar.`,
+    );
+  }
+  return found;
+}
+
 /** SQL Database, SQL Managed Instance, SQL Edge, SQL database in Fabric. */
 const azureEditions: ReadonlySet<number> = new Set([5, 8, 9, 12]);
 
 interface Column {
+  readonly name: string;
   readonly type: string;
   /** Empty if it holds no text. */
   readonly collation: string;
@@ -231,14 +283,11 @@ interface Column {
   readonly bytes: number;
 }
 
-/** The longest text that is stored, in UTF-16 units. */
-const longestText = 255;
-
 /** Why a column takes different texts for equal, or may cut them; undefined if it does neither. */
-function inexactness({ type, collation, bytes }: Column): string | undefined {
+function inexactness({ name, type, collation, bytes }: Column): string | undefined {
   if (collation === "") return undefined;
   const bytesPerUnit = type.startsWith("n") ? 2 : 3;
-  if (bytes >= 0 && bytes < longestText * bytesPerUnit) {
+  if (bytes >= 0 && bytes < longestTextIn(name) * bytesPerUnit) {
     return `it holds ${bytes} bytes, and longer texts are cut where ansi_warnings is off`;
   }
   if (!/_BIN2?(?:_UTF8)?$/i.test(collation)) return `its collation is ${collation}`;

@@ -25,7 +25,12 @@ export async function runOn(
   const opened: Connected[] = [];
   const stores: Store[] = [];
   const transactions: Begun[] = [];
-  const rangeTable = `ranges_${crypto.randomUUID().replaceAll("-", "_")}`;
+  const unique = crypto.randomUUID().replaceAll("-", "_");
+  const tables = {
+    rangeTable: `ranges_${unique}`,
+    slotTable: `slots_${unique}`,
+    namespaceTable: `namespaces_${unique}`,
+  };
 
   const connected = async (): Promise<Connected> => {
     const connection = await connect();
@@ -37,7 +42,7 @@ export async function runOn(
     const transaction = {
       ...begun,
       async open(options: StoreOptions = {}) {
-        const store = await begun.open({ rangeTable, ...options });
+        const store = await begun.open({ ...tables, ...options });
         stores.push(store);
         return store;
       },
@@ -49,11 +54,11 @@ export async function runOn(
   const context: TckContext = {
     dialect,
     schema,
-    tables: { rangeTable },
+    tables,
     client: async () => (await connected()).client,
     async open({ client, ...options }: TckOpenOptions = {}) {
       const store = await openStore(client ?? await context.client(), {
-        rangeTable,
+        ...tables,
         initSchema: true,
         dialects: [dialect],
         ...options,
@@ -69,9 +74,11 @@ export async function runOn(
   } finally {
     for (const transaction of transactions) await transaction.rollback();
     const { client } = await connected();
-    const table = Identifier.parse(rangeTable, "rangeTable");
     const call = { name: "drop", deadline: new Deadline(systemRuntime, { timeoutMs: 30_000 }) };
-    await client.query(sql`drop table if exists ${table}`, call);
+    for (const [option, name] of Object.entries(tables)) {
+      const table = Identifier.parse(name, option);
+      await client.query(sql`drop table if exists ${table}`, call);
+    }
     for (const store of stores) await store.close();
     for (const connection of opened) await connection.end();
   }

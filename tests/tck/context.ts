@@ -38,7 +38,11 @@ export interface TckContext {
   /** The dialect under test. */
   readonly dialect: Dialect;
   /** Names of tables that no other case uses. They do not exist yet. */
-  readonly tables: { readonly rangeTable: string };
+  readonly tables: {
+    readonly rangeTable: string;
+    readonly slotTable: string;
+    readonly namespaceTable: string;
+  };
   /** The schema that unqualified names stand for. */
   readonly schema: string;
   /**
