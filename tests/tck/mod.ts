@@ -22,3 +22,4 @@
 export { TckFailure } from "./check.ts";
 export type { TckCase, TckContext, TckInside, TckOpenOptions, TckTransaction } from "./context.ts";
 export { rangeCases } from "./range.ts";
+export { slotCases } from "./slot.ts";

@@ -1,0 +1,13 @@
+/**
+ * The rules of slot leases, of holds and of snowflake ids.
+ *
+ * @module
+ */
+
+import type { TckCase } from "./context.ts";
+import { acquireCases } from "./slot/acquire.ts";
+import { holdCases } from "./slot/hold.ts";
+import { idsCases } from "./slot/ids.ts";
+
+/** The rules of slots: each case is one of them. */
+export const slotCases: readonly TckCase[] = [...acquireCases, ...holdCases, ...idsCases];

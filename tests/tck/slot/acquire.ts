@@ -1,0 +1,4 @@
+import type { TckCase } from "../context.ts";
+
+/** How a slot is taken. */
+export const acquireCases: readonly TckCase[] = [];

@@ -1,0 +1,4 @@
+import type { TckCase } from "../context.ts";
+
+/** Snowflake ids over a hold. */
+export const idsCases: readonly TckCase[] = [];
