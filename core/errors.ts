@@ -368,12 +368,14 @@ const maxDateMs = 8.64e15;
 
 /**
  * Why a lease is held no longer: `replaced`, the row is no longer the holder's; `expired`, it could not
- * be renewed for too long; `released`, it was given back, by its holder or by closing the store.
+ * be renewed for too long; `readOnly`, the server is a replica or a demoted primary; `released`, it was
+ * given back, by its holder or by closing the store.
  */
-export type LeaseLostReason = "expired" | "released" | "replaced";
+export type LeaseLostReason = "expired" | "readOnly" | "released" | "replaced";
 
 const lostReasons: Readonly<Record<LeaseLostReason, string>> = {
   expired: "it could not be renewed in time",
+  readOnly: "the server is read-only, a replica or a demoted primary",
   released: "it was released",
   replaced: "another holds the slot, or it was released",
 };

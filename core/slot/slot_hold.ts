@@ -17,14 +17,15 @@
  * succeeded. Both are read when `held` is asked, so a blocked event loop deceives nobody.
  *
  * What can fail: a renewal. It is repeated until it succeeds or the trust has run out. The lease is lost
- * if the row says that another holds the slot, or if the trust has run out; then `signal` aborts, nothing
- * is stamped any longer, and the hold does not acquire again by itself.
+ * if the row says that another holds the slot, if the trust has run out, or if the server says that it is
+ * read-only, for then another may be the primary. From then on `signal` is aborted, nothing is stamped,
+ * and the hold does not acquire again by itself.
  *
  * @module
  */
 
 import { checkCallOptions } from "../arguments.ts";
-import { LeaseLostError, type LeaseLostReason } from "../errors.ts";
+import { LeaseLostError, type LeaseLostReason, StoreError } from "../errors.ts";
 import { emit, type EventListener } from "../events.ts";
 import { backoffMs } from "../retry.ts";
 import { type CallOptions, Deadline, type Runtime, type Timer } from "../runtime.ts";
@@ -264,6 +265,8 @@ export class SlotHold implements AsyncDisposable {
       this.#confirm(await this.#parts.renew(this.#parts.deadline(call)));
     } catch (error) {
       if (error instanceof LeaseLostError) this.#lose(error.reason);
+      // Another server may have become the primary, and may not know of the lease.
+      if (error instanceof StoreError && error.kind === "readOnly") this.#lose("readOnly");
       const nowMs = runtime.monotonicMs();
       const delayMs = Math.min(renewEveryMs / 2, backoffMs(runtime, ++this.#failures));
       this.#renewAtMs = nowMs + delayMs;
