@@ -15,6 +15,7 @@ import { countRuns, measure } from "./harness.ts";
 import { startProgress } from "./progress.ts";
 import { comparisonTable, disagreements, resultRows, type Results, resultTable } from "./report.ts";
 import { openReserveSuite } from "./reserve.ts";
+import { openSnowflakeSuite } from "./snowflake.ts";
 import { printTable } from "../tests/table.ts";
 import { openTarget, serverNames } from "./target.ts";
 import { versionsOf } from "./versions.ts";
@@ -23,10 +24,11 @@ const usage = `Usage: deno task bench SUITE [options]
 
 Suites:
   reserve               id ranges, beside the driver alone
+  snowflake             snowflake ids of one hold, in each format
 
 Options:
-  --db URL              a database that runs already; a new table named
-                        fencepost_bench_ and 8 hexadecimal digits is created
+  --db URL              a database that runs already; new tables named
+                        fencepost_bench_ and 8 hexadecimal digits are created
                         there, and dropped in the end
   --server NAME         a throwaway server, one of
                         ${listed(serverNames, 24)}
@@ -41,7 +43,7 @@ Options:
   --json                prints one JSON object instead of tables
   --help                prints this`;
 
-const suites = { reserve: openReserveSuite };
+const suites = { reserve: openReserveSuite, snowflake: openSnowflakeSuite };
 
 class UsageError extends Error {}
 

@@ -15,18 +15,16 @@
  * @module
  */
 
-import { Identifier, type Statement, type Store, type StoreOptions } from "../mod.ts";
+import type { Statement, Store, StoreOptions } from "../mod.ts";
 import type { Candidate } from "./harness.ts";
 import type { BenchConnection, BenchDriver, Take } from "./drivers/mod.ts";
 import type { Suite } from "./suite.ts";
+import { dropTables, rangeTable as table, tableOptions } from "./tables.ts";
 
 /** How many ids a reserve takes. */
 const size = 100;
 
-/** Its own table, so that nothing of an application's or of another benchmark's is touched. */
-const table = Identifier.parse(`fencepost_bench_${crypto.randomUUID().slice(0, 8)}`, "rangeTable");
-
-/** Opens the suite over a driver; its table is dropped in the end. */
+/** Opens the suite over a driver; its tables are dropped in the end. */
 export async function openReserveSuite(driver: BenchDriver, url: string): Promise<Suite> {
   const connections: BenchConnection[] = [];
   const connect = async () => {
@@ -37,7 +35,7 @@ export async function openReserveSuite(driver: BenchDriver, url: string): Promis
   const first = await connect();
   const dispose = async () => {
     try {
-      await first.drop(table);
+      await dropTables(first);
     } finally {
       await Promise.all(connections.map((connection) => connection[Symbol.asyncDispose]()));
     }
@@ -70,7 +68,7 @@ export async function openReserveSuite(driver: BenchDriver, url: string): Promis
 }
 
 function openStore(connection: BenchConnection, options: StoreOptions = {}): Promise<Store> {
-  return connection.openStore({ rangeTable: table.toString(), initSchema: true, ...options });
+  return connection.openStore({ ...tableOptions, initSchema: true, ...options });
 }
 
 /** The keys of a run's callers: new ones, since the table was emptied. */
