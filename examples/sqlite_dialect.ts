@@ -3,12 +3,14 @@ import {
   Dialect,
   type Feature,
   type Identifier,
+  isHeldBy,
   maxValue,
   nextValueOf,
   type RangeRow,
   type ReserveRequest,
   type ServerInfo,
   type Session,
+  type SlotHolder,
   sql,
   type Statement,
   type StoreErrorKind,
@@ -16,7 +18,51 @@ import {
   type TableSchema,
 } from "@fencepost/store";
 
-/** SQLite as a dialect of one's own: another clock and another reserve than the built-in one. */
+/** Each column by its name. */
+type Columns = Readonly<Record<string, Statement>>;
+
+const rangeColumns: Columns = {
+  range_key: sql`range_key varchar(255) not null primary key`,
+  next_value: sql`next_value bigint not null`,
+  sealed: sql`sealed boolean not null default false`,
+};
+
+const namespaceColumns: Columns = {
+  namespace: sql`namespace varchar(100) not null primary key`,
+  slot_limit: sql`slot_limit integer not null`,
+  tolerance_ms: sql`tolerance_ms bigint not null`,
+};
+
+const slotColumns: Columns = {
+  namespace: sql`namespace varchar(100) not null`,
+  slot: sql`slot integer not null`,
+  owner_key: sql`owner_key varchar(255)`,
+  incarnation: sql`incarnation char(36)`,
+  last_owner_key: sql`last_owner_key varchar(255)`,
+  fence: sql`fence bigint not null default 0`,
+  expires_at: sql`expires_at bigint not null default 0`,
+  floor_ms: sql`floor_ms bigint not null default 0`,
+  ceiling_ms: sql`ceiling_ms bigint not null default 0`,
+  next_floor_ms: sql`next_floor_ms bigint not null default 0`,
+};
+
+function tableSchema(table: Identifier, columns: Columns, key = sql``): TableSchema {
+  const list = Object.values(columns).reduce((before, after) => sql`${before}, ${after}`);
+  return {
+    table,
+    create: sql`create table if not exists ${table} (${list}${key})`,
+    columns: new Map(
+      Object.entries(columns).map(
+        ([name, column]) => [name, sql`alter table ${table} add column ${column}`],
+      ),
+    ),
+  };
+}
+
+/**
+ * SQLite as a dialect of one's own: another clock and another reserve than the built-in one, and slots
+ * by what the base class has for databases whose `update` returns nothing.
+ */
 export class MySqliteDialect extends Dialect {
   override readonly name = "my-sqlite";
 
@@ -31,23 +77,16 @@ export class MySqliteDialect extends Dialect {
     return product === "SQLite" && major === 3 && minor >= 42;
   }
 
-  override schema(feature: Feature, { range }: Tables): readonly TableSchema[] {
-    const columns = new Map([
-      ["range_key", sql`range_key varchar(255) not null primary key`],
-      ["next_value", sql`next_value bigint not null`],
-      ["sealed", sql`sealed boolean not null default false`],
-    ]);
-    const [key = sql``, next = sql``, sealed = sql``] = columns.values();
-    const table: TableSchema = {
-      table: range,
-      create: sql`create table if not exists ${range} (${key}, ${next}, ${sealed})`,
-      columns: new Map(
-        [...columns].map((
-          [name, column],
-        ) => [name, sql`alter table ${range} add column ${column}`]),
-      ),
-    };
-    return { range: [table] }[feature];
+  override schema(feature: Feature, { range, slot, namespace }: Tables): readonly TableSchema[] {
+    switch (feature) {
+      case "range":
+        return [tableSchema(range, rangeColumns)];
+      case "slot":
+        return [
+          tableSchema(namespace, namespaceColumns),
+          tableSchema(slot, slotColumns, sql`, primary key (namespace, slot)`),
+        ];
+    }
   }
 
   override async columns(session: Session, table: Identifier): Promise<readonly ColumnInfo[]> {
@@ -83,6 +122,14 @@ export class MySqliteDialect extends Dialect {
       insert or ignore into ${table} (range_key, next_value, sealed)
       values (${key}, ${nextValue}, ${sealed})
     `;
+  }
+
+  // A write takes the lock that a read in a deferred transaction would not.
+  override async assertSlot(session: Session, holder: SlotHolder): Promise<boolean> {
+    const { rows } = await session.query(sql`
+      update ${holder.table} set fence = fence where ${isHeldBy(holder)} returning slot
+    `);
+    return rows.length > 0;
   }
 
   override classify(error: unknown): StoreErrorKind {

@@ -2,7 +2,7 @@ import { assertEquals, assertStringIncludes } from "@std/assert";
 import { type Dialect, openStore } from "@fencepost/store";
 import { openStore as openPostgresql } from "@fencepost/store/postgresql";
 import { openStore as openSqlite } from "@fencepost/store/sqlite";
-import { rangeCases, type TckContext } from "@fencepost/store/tck";
+import { tckCases, type TckContext } from "@fencepost/store/tck";
 import postgres from "postgres";
 import { MyPostgresqlDialect } from "../examples/postgresql_dialect.ts";
 import { MySqliteDialect } from "../examples/sqlite_dialect.ts";
@@ -24,7 +24,7 @@ const ways: Readonly<Record<string, (work: Work, dialect: Dialect) => Work>> = {
 
 function testAll(name: string, dialect: Dialect, run: (work: Work) => Promise<void>): void {
   for (const [way, through] of Object.entries(ways)) {
-    for (const { name: rule, run: work } of rangeCases) {
+    for (const { name: rule, run: work } of tckCases) {
       Deno.test(`${name} › a dialect of one's own, ${way} › ${rule}`, () =>
         run(through(work, dialect)));
     }
@@ -65,14 +65,21 @@ for (const { name, url } of askedServers()) {
 
     Deno.test(`${name} › a dialect of one's own is tried before the built-in one`, async () => {
       const sql = postgres(url, { onnotice: () => {} });
-      const rangeTable = `custom_${crypto.randomUUID().replaceAll("-", "_")}`;
+      const unique = crypto.randomUUID().replaceAll("-", "_");
+      const tables = {
+        rangeTable: `ranges_${unique}`,
+        slotTable: `slots_${unique}`,
+        namespaceTable: `namespaces_${unique}`,
+      };
       try {
-        const options = { dialects: [dialect], rangeTable, initSchema: true };
+        const options = { dialects: [dialect], ...tables, initSchema: true };
         const store = await openPostgresql(sql, options);
         assertEquals(store.dialect, "my-postgresql");
         assertEquals(await store.ranges.reserve("order", 10), { start: 1n, end: 11n });
       } finally {
-        await sql.unsafe(`drop table if exists "${rangeTable}"`);
+        for (const table of Object.values(tables)) {
+          await sql.unsafe(`drop table if exists "${table}"`);
+        }
         await sql.end();
       }
     });

@@ -7,7 +7,7 @@
 
 import { runtimes } from "./runtimes/mod.ts";
 import type { Outcome } from "./servers/report.ts";
-import { rangeCases } from "./tck/mod.ts";
+import { tckCases } from "./tck/mod.ts";
 
 const begin = "<!-- written by `deno task test --report` -->\n\n";
 const end = "\n<!-- end -->\n";
@@ -32,7 +32,7 @@ export function tableOf(
   outcomes: readonly Outcome[],
   names: readonly string[],
 ): readonly (readonly string[])[] {
-  const rules = new Set(rangeCases.map(({ name }) => name));
+  const rules = new Set(tckCases.map(({ name }) => name));
   const columns = ["deno", ...runtimes.map(({ name }) => name)];
   const counts = new Map(names.map((name) => [name, new Map<string, Map<string, number>>()]));
   for (const { name, result } of outcomes) {

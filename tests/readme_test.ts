@@ -1,8 +1,8 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { tableOf, withTable } from "./readme.ts";
-import { rangeCases } from "./tck/mod.ts";
+import { tckCases } from "./tck/mod.ts";
 
-const [first, second] = rangeCases.map(({ name }) => name);
+const [first, second] = tckCases.map(({ name }) => name);
 
 Deno.test("the table counts the kit's cases that passed, by database, driver and runtime", () => {
   const outcomes = [
@@ -18,7 +18,7 @@ Deno.test("the table counts the kit's cases that passed, by database, driver and
   ] as const;
   const [head, ...rows] = tableOf(outcomes, ["sqlite", "postgresql-15", "h2"]);
   assertEquals(head, [
-    `${rangeCases.length} cases`,
+    `${tckCases.length} cases`,
     "driver",
     "deno",
     "node 20",

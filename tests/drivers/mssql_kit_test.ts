@@ -8,10 +8,10 @@
 
 import { runOn } from "../databases/context.ts";
 import { sqlserver } from "../databases/sqlserver.ts";
-import { rangeCases } from "../tck/mod.ts";
+import { tckCases } from "../tck/mod.ts";
 import { startTdsDatabase } from "../tds/database.ts";
 
-for (const { name, run } of rangeCases) {
+for (const { name, run } of tckCases) {
   Deno.test(`mssql on the stand-in › ${name}`, async () => {
     await using server = await startTdsDatabase();
     for (const driver of sqlserver(server.url)) await runOn(driver, run);

@@ -16,7 +16,7 @@ import { schemaScript } from "../../schema/script.ts";
 import { bracketed, sqlserverSchema } from "../../schema/sqlserver.ts";
 import { runOn } from "../databases/context.ts";
 import { sqlserver } from "../databases/sqlserver.ts";
-import { rangeCases } from "../tck/mod.ts";
+import { tckCases } from "../tck/mod.ts";
 import { startTdsDatabase } from "../tds/database.ts";
 import { syntaxErrors } from "../tds/grammar.ts";
 
@@ -26,7 +26,7 @@ let collecting: Promise<ReadonlySet<string>> | undefined;
 function sentTexts(): Promise<ReadonlySet<string>> {
   return collecting ??= (async () => {
     const texts = new Set<string>();
-    for (const { run } of rangeCases) {
+    for (const { run } of tckCases) {
       await using server = await startTdsDatabase();
       for (const driver of sqlserver(server.url)) await runOn(driver, run);
       for (const { text } of server.asked) {

@@ -29,7 +29,7 @@ const program = `
 import { openStore, type Range, RangeSealedError, sql, type StoreEvent } from "@fencepost/store";
 import { openStore as openPostgresql, type PostgresqlOptions } from "@fencepost/store/postgresql";
 import { openStore as openSqlite } from "@fencepost/store/sqlite";
-import { rangeCases } from "@fencepost/store/tck";
+import { tckCases } from "@fencepost/store/tck";
 
 export async function main(): Promise<Range> {
   const options: PostgresqlOptions = { onEvent: (event: StoreEvent) => console.log(event.type) };
@@ -39,7 +39,7 @@ export async function main(): Promise<Range> {
   try {
     return await other.ranges.reserve("order", 1_000);
   } catch (error) {
-    if (error instanceof RangeSealedError) console.log(error.key, sql, rangeCases.length);
+    if (error instanceof RangeSealedError) console.log(error.key, sql, tckCases.length);
     return await store.ranges.reserve("order", 1_000n, { timeoutMs: 100 });
   }
 }

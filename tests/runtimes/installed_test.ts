@@ -16,14 +16,14 @@ import { type Database, databaseName, databases } from "../databases/mod.ts";
 import { askedServers, askedServersVariable } from "../servers/asked.ts";
 import { run } from "../servers/process.ts";
 import type { ServerAddress } from "../servers/server.ts";
-import { rangeCases } from "../tck/mod.ts";
+import { tckCases } from "../tck/mod.ts";
 import { Installations, programs, programsOf } from "./installed.ts";
 import { type KitProcess, startKit } from "./kit_process.ts";
 import { askedRuntimes, type RuntimeAddress, runtimes } from "./mod.ts";
 
 const installations = new Installations();
 const asked = askedRuntimes();
-const cases = rangeCases.map(({ name }) => name);
+const cases = tckCases.map(({ name }) => name);
 
 Deno.test.afterAll(async () => {
   for (const kit of started.values()) await kit.then(({ stop }) => stop(), () => {});

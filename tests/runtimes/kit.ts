@@ -12,7 +12,7 @@
 import process from "node:process";
 import { inspect } from "node:util";
 import { databases } from "../databases/mod.ts";
-import { rangeCases } from "../tck/mod.ts";
+import { tckCases } from "../tck/mod.ts";
 
 /** What a line says. */
 export interface KitResult {
@@ -30,11 +30,11 @@ for (const entry of ["", "/h2", "/mysql", "/postgresql", "/sqlite", "/sqlserver"
   if (!loaded.startsWith(home)) throw new Error(`Cannot test ${home}: received ${loaded}`);
 }
 const installed = await import("@fencepost/store/tck");
-if (rangeCases !== installed.rangeCases) throw new Error(`Cannot test ${home}: it is not used`);
+if (tckCases !== installed.tckCases) throw new Error(`Cannot test ${home}: it is not used`);
 
 const database = databases().find(({ name }) => name === process.argv[2]);
 if (database === undefined) throw new Error(`Cannot test: received ${process.argv[2]}`);
-for (const { name, run } of rangeCases) {
+for (const { name, run } of tckCases) {
   const failure = await database.run(run).then(() => undefined, (error) => inspect(error));
   const result: KitResult = { name, failure };
   console.log(JSON.stringify(result));

@@ -7,11 +7,11 @@
  *
  * @example
  * ```ts ignore
- * import { rangeCases, type TckContext } from "@fencepost/store/tck";
+ * import { tckCases, type TckContext } from "@fencepost/store/tck";
  *
  * declare function contextOf(database: string): Promise<TckContext>;
  *
- * for (const { name, run } of rangeCases) {
+ * for (const { name, run } of tckCases) {
  *   Deno.test(`mydb › ${name}`, async () => await run(await contextOf("mydb")));
  * }
  * ```
@@ -19,7 +19,13 @@
  * @module
  */
 
+import type { TckCase } from "./context.ts";
+import { rangeCases } from "./range.ts";
+import { slotCases } from "./slot.ts";
+
 export { TckFailure } from "./check.ts";
 export type { TckCase, TckContext, TckInside, TckOpenOptions, TckTransaction } from "./context.ts";
-export { rangeCases } from "./range.ts";
-export { slotCases } from "./slot.ts";
+export { rangeCases, slotCases };
+
+/** Every rule of the library: those of id ranges, then those of slots. */
+export const tckCases: readonly TckCase[] = [...rangeCases, ...slotCases];
