@@ -8,7 +8,12 @@ export async function runOnSqlite(
   work: (context: TckContext) => Promise<void>,
   { file, dialect }: { file: string; dialect: Dialect },
 ): Promise<void> {
-  const rangeTable = `ranges_${crypto.randomUUID().replaceAll("-", "_")}`;
+  const unique = crypto.randomUUID().replaceAll("-", "_");
+  const tables = {
+    rangeTable: `ranges_${unique}`,
+    slotTable: `slots_${unique}`,
+    namespaceTable: `namespaces_${unique}`,
+  };
   const databases: DatabaseSync[] = [];
   const stores: Store[] = [];
   const keep = (store: Store) => {
@@ -25,21 +30,27 @@ export async function runOnSqlite(
   const begin = () => {
     const database = connect();
     database.exec("begin immediate");
+    const end = (word: "commit" | "rollback") => {
+      if (database.isTransaction) database.exec(word);
+      return Promise.resolve();
+    };
     return Promise.resolve({
+      handle: database,
       session: clientOf(database).session(database),
       open: async (options = {}) =>
-        keep(await openSqlite(database, { rangeTable, dialects: [dialect], ...options })),
-      rollback: () => Promise.resolve(database.exec("rollback")),
+        keep(await openSqlite(database, { ...tables, dialects: [dialect], ...options })),
+      commit: () => end("commit"),
+      rollback: () => end("rollback"),
     });
   };
   const context: TckContext = {
     dialect,
     schema: "main",
-    tables: { rangeTable },
+    tables,
     client: () => Promise.resolve(clientOf(connect())),
     open: async ({ client = clientOf(connect()), ...options } = {}) =>
       keep(
-        await openStore(client, { rangeTable, initSchema: true, dialects: [dialect], ...options }),
+        await openStore(client, { ...tables, initSchema: true, dialects: [dialect], ...options }),
       ),
     begin,
     inside: begin,

@@ -39,6 +39,7 @@ export async function runOn(
   };
   const begin = async (): Promise<Begun> => {
     const begun = await (await connected()).begin();
+    let ended: Promise<void> | undefined;
     const transaction = {
       ...begun,
       async open(options: StoreOptions = {}) {
@@ -46,7 +47,8 @@ export async function runOn(
         stores.push(store);
         return store;
       },
-      rollback: once(() => begun.rollback()),
+      commit: () => ended ??= begun.commit(),
+      rollback: () => ended ??= begun.rollback(),
     };
     transactions.push(transaction);
     return transaction;
@@ -82,9 +84,4 @@ export async function runOn(
     for (const store of stores) await store.close();
     for (const connection of opened) await connection.end();
   }
-}
-
-function once(work: () => Promise<void>): () => Promise<void> {
-  let done: Promise<void> | undefined;
-  return () => done ??= work();
 }

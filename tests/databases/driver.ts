@@ -34,14 +34,18 @@ export type Drivers = (url: string) => readonly Driver[];
 
 /** Holds open a transaction whose driver runs it in a callback. */
 export async function openTransaction(
-  run: (hold: (inside: Omit<Begun, "rollback">) => Promise<never>) => Promise<unknown>,
+  run: (hold: (inside: Omit<Begun, "commit" | "rollback">) => Promise<void>) => Promise<unknown>,
 ): Promise<Begun> {
   const undo = new Error("rolled back as the test asked");
   return await new Promise((resolve, reject) => {
     const ended = run((inside) =>
-      new Promise((_, rollBack) => {
+      new Promise((commit, rollBack) => {
         resolve({
           ...inside,
+          async commit() {
+            commit();
+            await ended;
+          },
           async rollback() {
             rollBack(undo);
             await ended.catch((error) => {

@@ -25,6 +25,7 @@ function driver(url: string): Driver {
       openTransaction((hold) =>
         pool.begin((transaction) =>
           hold({
+            handle: transaction,
             session: client.session(transaction),
             open: (options) => openStore(anything<PostgresJsSql>(transaction), options),
           })

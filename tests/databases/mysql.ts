@@ -23,13 +23,19 @@ function driver(url: string, dialect: Dialect): Driver {
     const begin = async () => {
       const connection = await pool.getConnection();
       await connection.beginTransaction();
-      const rollback = async () => {
-        await connection.rollback();
+      const end = async (word: "commit" | "rollback") => {
+        await connection[word]();
         connection.release();
       };
       const open = (options?: StoreOptions) =>
         openStore(connection, { ...options, exclusive: true });
-      return { session: client.session(connection), open, rollback };
+      return {
+        handle: connection,
+        session: client.session(connection),
+        open,
+        commit: () => end("commit"),
+        rollback: () => end("rollback"),
+      };
     };
     return { client, begin, end: () => pool.end() };
   };

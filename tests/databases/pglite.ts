@@ -25,6 +25,7 @@ function driver(url: string): Driver {
       openTransaction((hold) =>
         database.transaction((transaction) =>
           hold({
+            handle: transaction,
             session: client.session(transaction),
             open: (options) => openStore(database, options),
           })

@@ -31,6 +31,7 @@ function postgresJs(url: string, prepare: boolean): Driver {
       openTransaction((hold) =>
         pool.begin((transaction) =>
           hold({
+            handle: transaction,
             session: client.session(transaction),
             open: (options) =>
               openStore(anything<PostgresJsSql>(transaction), { ...options, prepare }),
@@ -53,13 +54,19 @@ function nodePostgres(url: string, prepare: boolean): Driver {
     const begin = async () => {
       const connection = await pool.connect();
       await connection.query("begin");
-      const rollback = async () => {
-        await connection.query("rollback");
+      const end = async (word: "commit" | "rollback") => {
+        await connection.query(word);
         connection.release();
       };
       const open = (options?: StoreOptions) =>
         openStore(connection, { ...options, exclusive: true, prepare });
-      return { session: client.session(connection), open, rollback };
+      return {
+        handle: connection,
+        session: client.session(connection),
+        open,
+        commit: () => end("commit"),
+        rollback: () => end("rollback"),
+      };
     };
     return { client, begin, end: () => pool.end() };
   };

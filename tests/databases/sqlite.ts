@@ -19,9 +19,15 @@ function driver(url: string): Driver {
     const client = new NodeSqliteClient(database, { opened: false });
     const begin = () => {
       database.exec("begin immediate");
-      const rollback = () => Promise.resolve(database.exec("rollback"));
+      const end = (word: "commit" | "rollback") => Promise.resolve(database.exec(word));
       const open = (options?: StoreOptions) => openStore(database, options);
-      return Promise.resolve({ session: client.session(database), open, rollback });
+      return Promise.resolve({
+        handle: database,
+        session: client.session(database),
+        open,
+        commit: () => end("commit"),
+        rollback: () => end("rollback"),
+      });
     };
     return { client, begin, end: () => Promise.resolve(database.close()) };
   };

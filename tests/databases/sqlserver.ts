@@ -30,8 +30,10 @@ function driver(url: string): Driver {
       await transaction.begin();
       const open = (options?: StoreOptions) => openStore(anything<MssqlPool>(transaction), options);
       return {
+        handle: transaction,
         session: client.session(transaction),
         open,
+        commit: () => transaction.commit(),
         rollback: () => transaction.rollback(),
       };
     };

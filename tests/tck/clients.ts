@@ -4,6 +4,7 @@
  * @module
  */
 
+import type { StoreErrorKind } from "../../core/errors.ts";
 import type {
   Client,
   QueryOptions,
@@ -11,6 +12,7 @@ import type {
   Session,
   TransactionScript,
 } from "../../core/sql/client.ts";
+import type { Dialect } from "../../core/sql/dialect.ts";
 import type { QueryResult } from "../../core/sql/row.ts";
 import { type Identifier, Statement } from "../../core/sql/statement.ts";
 
@@ -134,4 +136,26 @@ export function contains(statement: Statement, part: Statement | Identifier): bo
   return statement.parts.some((inner) =>
     inner === part || (inner instanceof Statement && contains(inner, part))
   );
+}
+
+/** An error that a dialect of `withStagedErrors` takes for a kind of the case's choice. */
+export class StagedError extends Error {
+  /** The kind. */
+  readonly kind: StoreErrorKind;
+
+  /** @param kind What the dialect is to take it for. */
+  constructor(kind: StoreErrorKind) {
+    super(`staged ${kind}`);
+    this.kind = kind;
+  }
+}
+
+/** A dialect that also knows staged errors. */
+export function withStagedErrors(dialect: Dialect): Dialect {
+  return Object.create(dialect, {
+    classify: {
+      value: (error: unknown) =>
+        error instanceof StagedError ? error.kind : dialect.classify(error),
+    },
+  });
 }

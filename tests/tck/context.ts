@@ -16,9 +16,13 @@ export interface TckOpenOptions extends StoreOptions {
 
 /** A transaction of the application's, on a connection of its own. */
 export interface TckTransaction {
+  /** The driver's own handle of it, as an application has it. */
+  readonly handle: unknown;
   /** Runs statements in it. */
   readonly session: Session;
-  /** Ends it. */
+  /** Ends it, and keeps what it wrote. */
+  commit(): Promise<void>;
+  /** Ends it, and takes back what it wrote; does nothing once it has ended. */
   rollback(): Promise<void>;
 }
 
