@@ -20,8 +20,10 @@ import {
 } from "../../core/sql/client.ts";
 import type { Statement } from "../../core/sql/statement.ts";
 import {
+  endsConnection,
   type PostgresJsOptions,
   PostgresJsPool,
+  type PostgresJsRunner,
   type PostgresJsSql,
   throwLater,
 } from "../shared/postgres_js.ts";
@@ -52,19 +54,31 @@ export class PostgresJsClient extends PostgresJsPool {
   override async transaction<T>(script: TransactionScript<T>, options: QueryOptions): Promise<T> {
     const { name, deadline } = options;
     let committed: { value: T } | undefined;
+    let gone = false;
+    const work = async (transaction: PostgresJsRunner) => {
+      const send = (statement: Statement) => {
+        // Leaving early makes the driver send a rollback, behind the statement that is under way.
+        deadline.check(name);
+        const sent = this.send(transaction, statement).catch((error) => {
+          gone ||= endsConnection(error);
+          throw error;
+        });
+        return deadline.race(name, sent);
+      };
+      const run = async (statement: Statement) => this.resultOf(await send(statement));
+      const value = await runScript(script, run);
+      const { command } = await send(commitAndChain);
+      if (command !== "COMMIT") throw new RolledBackError();
+      committed = { value };
+    };
     try {
-      await this.sql.begin(isolation, async (transaction) => {
-        const send = (statement: Statement) => {
-          // Leaving early makes the driver send a rollback, behind the statement that is under way.
-          deadline.check(name);
-          return deadline.race(name, this.send(transaction, statement));
-        };
-        const run = async (statement: Statement) => this.resultOf(await send(statement));
-        const value = await runScript(script, run);
-        const { command } = await send(commitAndChain);
-        if (command !== "COMMIT") throw new RolledBackError();
-        committed = { value };
-      });
+      await this.sql.begin(isolation, (transaction) =>
+        work(transaction).catch((error) => {
+          if (!gone) throw error;
+          // The driver would send its rollback on what is closed, and throw where nobody catches. It
+          // rejects by itself, because its connection has ended.
+          return new Promise<never>(() => {});
+        }));
     } catch (error) {
       // Once it is committed, the driver's own end of the empty transaction that follows may fail.
       if (committed === undefined) await throwLater(error);

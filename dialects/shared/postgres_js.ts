@@ -257,6 +257,13 @@ export function isFromServer(error: unknown): boolean {
   return typeof error === "object" && error !== null && "severity_local" in error;
 }
 
+/** Whether the connection on which a statement failed in this way has ended, or is about to. */
+export function endsConnection(error: unknown): boolean {
+  if (!isFromServer(error)) return true;
+  return typeof error === "object" && error !== null && "severity" in error &&
+    (error.severity === "FATAL" || error.severity === "PANIC");
+}
+
 /**
  * Fails with an error, in a later turn of the event loop if the server did not send it. Inside a
  * transaction it must not be held back: the driver would send its rollback on what is closed by then.

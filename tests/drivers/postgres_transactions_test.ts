@@ -4,6 +4,7 @@ import { openStore, type PostgresqlOptions } from "../../dialects/postgresql/mod
 import { ConfigurationError, FencepostError, ReserveConflictError, type Store } from "../../mod.ts";
 import { askedServers } from "../servers/asked.ts";
 import { startProxy } from "../servers/proxy.ts";
+import { until } from "../servers/until.ts";
 
 interface Opened {
   readonly sql: postgres.Sql;
@@ -66,6 +67,41 @@ for (const { name, url } of askedServers().filter(({ name }) => name.startsWith(
         }
       }));
   }
+
+  test("connections that the server ends under load fail their calls, and no more", () =>
+    withStore(url, { fetchPlan: "transaction", max: 4, groupReserve: false }, async (opened) => {
+      const { sql, store, table } = opened;
+      const admin = postgres(url, { onnotice: () => {}, max: 1 });
+      const drawn: bigint[] = [];
+      let failures = 0;
+      let ended = false;
+      const callers = Array.from({ length: 32 }, async () => {
+        while (!ended) {
+          await store.ranges.reserve("order", 1).then(
+            ({ start }) => void drawn.push(start),
+            (error) => {
+              if (!(error instanceof FencepostError)) throw error;
+              failures++;
+            },
+          );
+        }
+      });
+      for (let round = 0; round < 6; round++) {
+        const [before, failed] = [drawn.length, failures];
+        await until(() => drawn.length > before + 64 || undefined, { what: "reserves" });
+        await admin`
+          select pg_terminate_backend(pid) from pg_stat_activity
+          where query like ${`%${table}%`} and pid <> pg_backend_pid()
+        `;
+        await until(() => failures > failed || undefined, { what: "calls to fail" });
+      }
+      ended = true;
+      await Promise.all(callers);
+      await admin.end();
+      assertEquals(new Set(drawn).size, drawn.length);
+      await store.ranges.reserve("order", 1);
+      await sql`select 1`;
+    }));
 
   test("in a transaction begun by hand that has written, nothing is reserved", () =>
     withStore(url, {}, async ({ sql, store, table, committed }) => {
