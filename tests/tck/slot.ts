@@ -8,6 +8,12 @@ import type { TckCase } from "./context.ts";
 import { acquireCases } from "./slot/acquire.ts";
 import { holdCases } from "./slot/hold.ts";
 import { idsCases } from "./slot/ids.ts";
+import { windowCases } from "./slot/windows.ts";
 
 /** The rules of slots: each case is one of them. */
-export const slotCases: readonly TckCase[] = [...acquireCases, ...holdCases, ...idsCases];
+export const slotCases: readonly TckCase[] = [
+  ...acquireCases,
+  ...windowCases,
+  ...holdCases,
+  ...idsCases,
+];
