@@ -58,6 +58,43 @@ const made: readonly [errors.FencepostError, errors.ErrorCode, string][] = [
     "neither sealed nor exhausted: a proxy lost it, or the connection is inside a transaction of " +
     "the application's: received no value",
   ],
+  [
+    new errors.NamespaceConflictError('wor"kers', {
+      limit: 8,
+      toleranceMs: 2_000,
+      asked: { limit: 16, toleranceMs: 0 },
+    }),
+    "NAMESPACE_CONFLICT",
+    'Cannot acquire slot: namespace "wor\\"kers" has the limit 8 and the toleranceMs 2000, which all ' +
+    "its users must give: received limit 16 and toleranceMs 0",
+  ],
+  [
+    new errors.SlotsExhaustedError("workers", { limit: 8, nowMs: 1_000, nextFreeMs: 1_500 }),
+    "SLOTS_EXHAUSTED",
+    'Cannot acquire slot: all 8 slots of namespace "workers" are held or not free yet; unless it is ' +
+    "renewed the next comes free in 500 ms, at 1970-01-01T00:00:01.500Z by the database's clock: " +
+    "received limit 8",
+  ],
+  ...(Object.entries({
+    expired: "it could not be renewed in time",
+    readOnly: "the server is read-only, a replica or a demoted primary",
+    released: "it was released",
+    replaced: "another holds the slot, or it was released",
+  }) as [errors.LeaseLostReason, string][]).map((
+    [reason, words],
+  ): [errors.FencepostError, errors.ErrorCode, string] => [
+    new errors.LeaseLostError("renew lease", { namespace: "workers", slot: 3, fence: 5, reason }),
+    "LEASE_LOST",
+    `Cannot renew lease: the lease is held no longer, ${words}: received slot 3 of namespace ` +
+    '"workers" with fence 5',
+  ]),
+  [
+    new errors.IdsExhaustedError(new Date(1_500)),
+    "IDS_EXHAUSTED",
+    "Cannot make id: the bits of the layout for the time have run out, at 1970-01-01T00:00:01.500Z, " +
+    "use one with a later epoch or more of them, in a namespace and a column of its own: received a " +
+    "later time",
+  ],
 ];
 
 Deno.test("every error has its stable code, its class's name and its message", () => {
@@ -92,6 +129,31 @@ Deno.test("an error carries what a handler needs", () => {
   assertEquals(new errors.DriverMissingError("pg", { cause }).driver, "pg");
   assertStrictEquals(new errors.DriverMissingError("pg", { cause }).cause, cause);
   assertEquals(new errors.RangeSealedError("", "order").key, "order");
+  const terms = { limit: 8, toleranceMs: 5, asked: { limit: 9, toleranceMs: 6 } };
+  const conflicting = new errors.NamespaceConflictError("workers", terms);
+  const { namespace, limit, toleranceMs } = conflicting;
+  assertEquals([namespace, limit, toleranceMs], ["workers", 8, 5]);
+  const lost = { namespace: "workers", slot: 3, fence: 5, reason: "expired" } as const;
+  const { slot, fence, reason, ...ended } = new errors.LeaseLostError("", lost);
+  assertEquals({ namespace: ended.namespace, slot, fence, reason }, lost);
+  const end = new Date(5);
+  assertStrictEquals(new errors.IdsExhaustedError(end).exhaustedAt, end);
+});
+
+Deno.test("when a slot comes free is in the future, and a date, whatever the row says", () => {
+  const at = (nextFreeMs: number) => {
+    const { namespace, limit, freeInMs, nextFreeAt } = new errors.SlotsExhaustedError("workers", {
+      limit: 8,
+      nowMs: 1_000,
+      nextFreeMs,
+    });
+    assertEquals([namespace, limit], ["workers", 8]);
+    return [freeInMs, nextFreeAt.getTime()];
+  };
+  assertEquals(at(1_500), [500, 1_500]);
+  assertEquals(at(1_000), [0, 1_000]);
+  assertEquals(at(400), [0, 400]);
+  assertEquals(at(Number.MAX_SAFE_INTEGER), [Number.MAX_SAFE_INTEGER - 1_000, 8.64e15]);
 });
 
 Deno.test("a driver's error keeps its own as the cause and shows nothing of it but its code", () => {

@@ -16,12 +16,13 @@ import {
 import {
   type ColumnInfo,
   Dialect,
+  type Feature,
   type ReserveRequest,
   type TableSchema,
 } from "../../core/sql/dialect.ts";
 import { type QueryResult, Row } from "../../core/sql/row.ts";
 import { type Identifier, sql, type Statement } from "../../core/sql/statement.ts";
-import type { Tables } from "../../core/sql/tables.ts";
+import type { PresentTables, Tables } from "../../core/sql/tables.ts";
 
 /** What a client does with a statement. */
 export type Answer = (statement: Statement, options?: QueryOptions) => Promise<QueryResult>;
@@ -84,10 +85,16 @@ export class MemoryDialect extends Dialect {
   override readonly nowMillis: Statement = sql`0`;
   /** The servers that it was asked about. */
   readonly asked: ServerInfo[] = [];
-  /** The columns that every table has. */
+  /** The columns that the table of ranges has. */
   has: readonly ColumnInfo[] = [{ name: "range_key" }, { name: "next_value" }, { name: "sealed" }];
+  /** The columns that the table of slots has. */
+  hasSlots: readonly ColumnInfo[] = [{ name: "slot" }];
+  /** The columns whose texts only the library makes. */
+  tokens: ReadonlySet<string> = new Set();
   /** The settings of the server that it finds weak. */
   weak: readonly string[] = [];
+  /** The names of the tables whose settings it was asked about, each time. */
+  readonly weighed: string[][] = [];
   readonly #product: string;
 
   constructor(name = "memory", product = "Memory") {
@@ -101,20 +108,27 @@ export class MemoryDialect extends Dialect {
     return server.product === this.#product;
   }
 
-  override schema(_feature: "range", { range }: Tables): readonly TableSchema[] {
-    const add = sql`alter table ${range} add`;
+  override schema(feature: Feature, tables: Tables): readonly TableSchema[] {
+    const table = tables[feature];
+    const columns = feature === "range" ? ["range_key", "next_value", "sealed"] : ["slot"];
+    const add = sql`alter table ${table} add`;
     return [{
-      table: range,
-      create: sql`create table ${range}`,
-      columns: new Map([["range_key", add], ["next_value", add], ["sealed", add]]),
+      table,
+      create: sql`create table ${table}`,
+      columns: new Map(columns.map((name) => [name, add])),
+      tokens: this.tokens,
     }];
   }
 
-  override columns(): Promise<readonly ColumnInfo[]> {
-    return Promise.resolve(this.has);
+  override columns(_session: Session, { name }: Identifier): Promise<readonly ColumnInfo[]> {
+    return Promise.resolve(name.endsWith("slot") ? this.hasSlots : this.has);
   }
 
-  override weaknesses(): Promise<readonly string[]> {
+  override weaknesses(
+    _session: Session,
+    tables: PresentTables,
+  ): Promise<readonly string[]> {
+    this.weighed.push(Object.values(tables).map(String));
     return Promise.resolve(this.weak);
   }
 

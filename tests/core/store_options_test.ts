@@ -59,6 +59,8 @@ Deno.test("a value that an option does not allow is refused with the option's na
     dialects: [{}, "memory", ["memory"], [new MemoryDialect(), null], null],
     initSchema: [1, "true", null],
     rangeTable: [5, "", "a b", "a.b.c", "a-b", null],
+    slotTable: [5, "", "a b", "a.b.c", "a-b", null],
+    namespaceTable: [5, "", "a b", "a.b.c", "a-b", null],
     fetchPlan: ["Statement", "", 1, null],
     groupReserve: [0, "false", null],
     timeoutMs: [0, -1, NaN, Infinity, "5", 5n, null],
@@ -197,6 +199,61 @@ Deno.test("what is missing is created only if asked, and what another created is
   created.length = 0;
   await openStore(client, { dialect, initSchema: true });
   assertEquals(created, []);
+});
+
+Deno.test("who uses no slots needs no tables of them; who does is told then", async () => {
+  const dialect = new MemoryDialect();
+  dialect.hasSlots = [];
+  dialect.weak = ["fsync is off."];
+  const client = new MemoryClient({
+    answer: (_, call) =>
+      call?.name === "range.reserve"
+        ? Promise.resolve(result({ next_value: 2n }))
+        : Promise.reject(new Error("kind permission")),
+  });
+  const store = await openStore(client, { dialect, slotTable: "shop.slot" });
+  assertEquals(dialect.weighed, [["cosid_range"]]);
+  assertEquals(await store.ranges.reserve("order", 1), { start: 1n, end: 2n });
+  const acquire = () => store.slots.acquire({ namespace: "workers", limit: 8 });
+  assertEquals((await assertRejects(acquire, SchemaError)).table, "shop.slot");
+
+  // Once they are there they are looked at, as if the store had been opened then.
+  dialect.hasSlots = [{ name: "slot", inexact: "it ignores case" }];
+  dialect.weak = ["fsync is off.", "The table is unlogged."];
+  assertEquals((await assertRejects(acquire, StoreError)).kind, "permission");
+  assertEquals(dialect.weighed.slice(1), [["cosid_range", "shop.slot", "cosid_namespace"]]);
+  assertEquals(store.warnings.length, 3);
+  assertStringIncludes(store.warnings[1] ?? "", "Column slot of table shop.slot");
+  assertEquals(store.warnings[2], "The table is unlogged.");
+});
+
+Deno.test("tables of slots that cannot be used are refused when the store opens", async () => {
+  const dialect = new MemoryDialect();
+  dialect.hasSlots = [{ name: "slot", unusable: "its type is real" }];
+  await assertRejects(
+    () => openStore(new MemoryClient(), { dialect }),
+    ConfigurationError,
+    "column slot of table cosid_slot cannot be used: its type is real",
+  );
+  dialect.hasSlots = [{ name: "else" }];
+  await assertRejects(
+    () =>
+      openStore(new MemoryClient({ answer: () => Promise.resolve(result()) }), {
+        dialect,
+        initSchema: true,
+      }),
+    SchemaError,
+    "table cosid_slot lacks the columns slot",
+  );
+});
+
+Deno.test("columns whose texts only the library makes may take texts for equal", async () => {
+  const dialect = new MemoryDialect();
+  dialect.hasSlots = [{ name: "slot", inexact: "it ignores case" }];
+  const open = async () => (await openStore(new MemoryClient(), { dialect })).warnings.length;
+  assertEquals(await open(), 1);
+  dialect.tokens = new Set(["slot"]);
+  assertEquals(await open(), 0);
 });
 
 Deno.test("weak settings and inexact columns are reported once each, also as events", async () => {

@@ -29,7 +29,15 @@ import { askedServers } from "../servers/asked.ts";
 import { startProxy } from "../servers/proxy.ts";
 import { until } from "../servers/until.ts";
 import { allWords } from "../words.ts";
-import { assertContiguous, assertDisjoint, settles, sorted, uniqueName } from "./ranges.ts";
+import {
+  assertContiguous,
+  assertDisjoint,
+  type OwnTables,
+  settles,
+  sorted,
+  tablesBeside,
+  uniqueName,
+} from "./ranges.ts";
 import { assertExact } from "./stores.ts";
 
 type Settings = postgres.Options<Record<string, postgres.PostgresType>>;
@@ -41,7 +49,7 @@ interface Fixture {
   /** The host and port. */
   readonly host: string;
   /** Names a table that no other test uses, and creates it. */
-  readonly options: { readonly rangeTable: string; readonly initSchema: true };
+  readonly options: OwnTables & { readonly initSchema: true };
   /** A connection that is no part of what is tested, and keeps the database alive. */
   readonly admin: postgres.Sql;
   /** Makes a pool of the application's. */
@@ -84,7 +92,7 @@ async function withFixture(
       host,
       admin,
       pool,
-      options: { rangeTable, initSchema: true },
+      options: { ...tablesBeside(rangeTable), initSchema: true },
       async nextValue(key) {
         const [row] = await admin.unsafe(
           `select next_value from "${rangeTable}" where range_key = cast($1 as varchar)`,

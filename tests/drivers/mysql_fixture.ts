@@ -16,7 +16,7 @@ import {
 import { type MysqlOptions, type MysqlTarget, openStore } from "../../dialects/mysql/mod.ts";
 import { askedServers } from "../servers/asked.ts";
 import { until } from "../servers/until.ts";
-import { uniqueName } from "./ranges.ts";
+import { tablesBeside, uniqueName } from "./ranges.ts";
 import { assertExact } from "./stores.ts";
 
 /** A server, and names that no other test uses. */
@@ -29,9 +29,9 @@ export interface MysqlFixture extends AsyncDisposable {
   readonly uri: string;
   /** That user. */
   readonly user: string;
-  /** The table of ranges; dropped at the end. */
+  /** The table of ranges; it and those of slots are dropped at the end. */
   readonly table: string;
-  /** Names the table and creates it. */
+  /** Names the tables and creates them. */
   readonly options: MysqlOptions;
   /** Runs a statement of the superuser's, on connections that are no part of what is tested. */
   admin(text: string): Promise<RowDataPacket[]>;
@@ -72,6 +72,7 @@ async function openFixture(url: string): Promise<MysqlFixture> {
   const admin = async (text: string) => (await pool.query<RowDataPacket[]>(text))[0];
   const [seen] = await admin("select substring_index(user(), '@', -1) as host, database() as name");
   const table = uniqueName("t");
+  const tables = tablesBeside(table);
   const collation = dialect === "mariadb" ? "utf8mb4_nopad_bin" : "utf8mb4_0900_bin";
   const accounts: string[] = [];
   const globals = new Map<string, string>();
@@ -104,7 +105,7 @@ async function openFixture(url: string): Promise<MysqlFixture> {
     user,
     table,
     admin,
-    options: { rangeTable: table, initSchema: true },
+    options: { ...tables, initSchema: true },
     async nextValue(key) {
       const [rows] = await pool.execute<RowDataPacket[]>(
         `select next_value from \`${table}\` where range_key = ?`,
@@ -149,7 +150,7 @@ async function openFixture(url: string): Promise<MysqlFixture> {
     },
     async [Symbol.asyncDispose]() {
       for (const [name, value] of globals) await admin(`set global ${name} = ${value}`);
-      await admin(`drop table if exists \`${table}\``);
+      for (const one of Object.values(tables)) await admin(`drop table if exists \`${one}\``);
       for (const account of accounts) await admin(`drop user ${account}`);
       await pool.end();
     },

@@ -10,7 +10,7 @@ import { openStore } from "../../dialects/mysql/mod.ts";
 import { type Range, ReserveConflictError } from "../../mod.ts";
 import { askedServers } from "../servers/asked.ts";
 import { type AlterKey, type MysqlProxy, startMysqlProxy } from "../servers/mysql_proxy.ts";
-import { assertContiguous, assertDisjoint, uniqueName } from "./ranges.ts";
+import { assertContiguous, assertDisjoint, tablesBeside, uniqueName } from "./ranges.ts";
 
 type Store = Awaited<ReturnType<typeof openStore>>;
 
@@ -28,6 +28,7 @@ function testEach(rule: string, body: (fixture: Fixture) => Promise<void>): void
     Deno.test(`${name} › behind a proxy, ${rule}`, async () => {
       await using proxy = await startMysqlProxy(url);
       const rangeTable = uniqueName("t");
+      const tables = tablesBeside(rangeTable);
       const through = mysql.createPool({ uri: asMysql(proxy.url), connectionLimit: 4 });
       const past = mysql.createPool({ uri: asMysql(url), connectionLimit: 4 });
       try {
@@ -35,11 +36,11 @@ function testEach(rule: string, body: (fixture: Fixture) => Promise<void>): void
           proxy,
           rangeTable,
           open: (fetchPlan) =>
-            openStore(through, { rangeTable, initSchema: true, fetchPlan, prepare: false }),
-          direct: () => openStore(past, { rangeTable, initSchema: true }),
+            openStore(through, { ...tables, initSchema: true, fetchPlan, prepare: false }),
+          direct: () => openStore(past, { ...tables, initSchema: true }),
         });
       } finally {
-        await past.query(`drop table if exists ${rangeTable}`);
+        await past.query(`drop table if exists ${Object.values(tables).join(", ")}`);
         await past.end();
         await through.end();
       }

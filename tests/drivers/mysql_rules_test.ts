@@ -143,10 +143,12 @@ testEach(
           for (const key of ["Order", "order", "ordér", "order ", "字", "学", "🦕", "🦖"]) {
             assertEquals(await store.ranges.reserve(key, 1), { start: 1n, end: 2n });
           }
-          const other = await openStore(pool, { rangeTable: fixture.table, initSchema: true });
+          const other = await openStore(pool, fixture.options);
           await assertExact(other);
           const qualified = `${new URL(fixture.uri).pathname.slice(1)}.${fixture.table}`;
-          await assertExact(await openStore(pool, { rangeTable: qualified, initSchema: true }));
+          await assertExact(
+            await openStore(pool, { ...fixture.options, rangeTable: qualified }),
+          );
         });
       } finally {
         await fixture.admin(`drop database ${name}`);
@@ -161,7 +163,7 @@ testEach("names of tables that differ only in case are different tables", async 
     const upper = `T${fixture.table.slice(1)}`;
     await fixture.createTable({ key: shortKey(fixture), end: "engine = MyISAM" });
     await assertRejects(() => openStore(pool, { rangeTable: upper }), SchemaError, upper);
-    await openStore(pool, { rangeTable: upper, initSchema: true });
+    await openStore(pool, { ...fixture.options, rangeTable: upper });
     await assertRejects(
       () => openStore(pool, { rangeTable: fixture.table }),
       ConfigurationError,
@@ -405,7 +407,7 @@ testEach("a read-only server is told from other failures", async (fixture) => {
         assertEquals(await store.ranges.read("order"), { nextValue: 11n, sealed: false });
       }
       await assertStoreError(
-        () => openStore(pool, { rangeTable: `${fixture.table}_2`, initSchema: true }),
+        () => openStore(pool, { ...fixture.options, rangeTable: `${fixture.table}_2` }),
         "readOnly",
       );
     } finally {
@@ -433,7 +435,7 @@ testEach(
         assertEquals(await store.ranges.read("order"), undefined);
       }
       await assertStoreError(
-        () => openStore(pool, { rangeTable: `${fixture.table}_2`, initSchema: true }),
+        () => openStore(pool, { ...fixture.options, rangeTable: `${fixture.table}_2` }),
         "permission",
       );
     });

@@ -4,7 +4,7 @@ import postgres from "postgres";
 import { openStore, type PostgresqlTarget } from "../../dialects/postgresql/mod.ts";
 import { FencepostError, type Range } from "../../mod.ts";
 import { askedServers } from "../servers/asked.ts";
-import { assertDisjoint, settles, sorted, uniqueName } from "./ranges.ts";
+import { assertDisjoint, settles, sorted, tablesBeside, uniqueName } from "./ranges.ts";
 
 interface Pool {
   readonly name: string;
@@ -29,14 +29,14 @@ for (const { name: server, url } of askedServers().filter(({ name }) => name ===
         `${server} (${driver}) › with prepared statements on, calls end and no value is given twice, ` +
           `plan ${fetchPlan}`,
         async () => {
-          const rangeTable = uniqueName("t");
+          const tables = tablesBeside(uniqueName("t"));
           const opened = pools(url);
           let ended: Promise<unknown> | undefined;
           const end = () => ended ??= Promise.all(opened.map(({ end }) => end()));
           const admin = postgres(url, { max: 1, prepare: false, onnotice: () => {} });
           try {
             const right = await openStore(admin, {
-              rangeTable,
+              ...tables,
               initSchema: true,
               prepare: false,
               exclusive: true,
@@ -46,7 +46,7 @@ for (const { name: server, url } of askedServers().filter(({ name }) => name ===
             const drawn: Range[] = [];
             const failures: unknown[] = [];
             const store = await openStore(found.target, {
-              rangeTable,
+              ...tables,
               fetchPlan,
               groupReserve: false,
               timeoutMs: 1_000,
@@ -67,7 +67,9 @@ for (const { name: server, url } of askedServers().filter(({ name }) => name ===
             assertDisjoint(drawn);
           } finally {
             await end();
-            await admin.unsafe(`drop table if exists "${rangeTable}"`);
+            for (const table of Object.values(tables)) {
+              await admin.unsafe(`drop table if exists "${table}"`);
+            }
             await admin.end();
           }
         },

@@ -19,7 +19,7 @@ import {
 import { HandRuntime, settle } from "../core/hand_runtime.ts";
 import { askedServers } from "../servers/asked.ts";
 import { removeFolder, temporaryFolder } from "../servers/temporary.ts";
-import { assertContiguous, assertDisjoint, settles, uniqueName } from "./ranges.ts";
+import { assertContiguous, assertDisjoint, settles, tablesBeside, uniqueName } from "./ranges.ts";
 import { assertExact } from "./stores.ts";
 
 interface Fixture {
@@ -63,7 +63,7 @@ function fixtureOf(database: PGlite): Fixture {
   return {
     database,
     table,
-    options: { rangeTable: table, initSchema: true },
+    options: { ...tablesBeside(table), initSchema: true },
     async nextValue(key) {
       const { rows } = await database.query<{ next: string }>(
         `select next_value::text as next from "${table}" where range_key = $1`,

@@ -3,6 +3,7 @@ import postgres from "postgres";
 import { openStore, type PostgresqlOptions } from "../../dialects/postgresql/mod.ts";
 import { ConfigurationError, FencepostError, ReserveConflictError, type Store } from "../../mod.ts";
 import { askedServers } from "../servers/asked.ts";
+import { tablesBeside } from "./ranges.ts";
 import { startProxy } from "../servers/proxy.ts";
 import { until } from "../servers/until.ts";
 
@@ -31,7 +32,7 @@ async function withStore(
       `;
     }
     const store = await openStore(sql, {
-      rangeTable: table,
+      ...tablesBeside(table),
       initSchema: true,
       exclusive: max === 1,
       ...rest,
@@ -43,7 +44,9 @@ async function withStore(
     await work({ sql, store, table, committed });
   } finally {
     await sql.end({ timeout: 0 });
-    await admin`drop table if exists ${admin(table)}`;
+    for (const one of Object.values(tablesBeside(table))) {
+      await admin`drop table if exists ${admin(one)}`;
+    }
     await admin.end();
   }
 }

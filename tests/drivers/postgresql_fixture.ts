@@ -9,7 +9,7 @@ import postgres from "postgres";
 import type { PostgresqlOptions, PostgresqlTarget } from "../../dialects/postgresql/mod.ts";
 import { askedServers } from "../servers/asked.ts";
 import { until } from "../servers/until.ts";
-import { uniqueName } from "./ranges.ts";
+import { tablesBeside, uniqueName } from "./ranges.ts";
 
 /** How a pool is made. */
 export interface PoolSettings {
@@ -43,11 +43,11 @@ export interface PostgresqlDriver {
 export interface PostgresqlFixture extends AsyncDisposable {
   /** The server, as its superuser. */
   readonly url: string;
-  /** The table of ranges; dropped at the end. */
+  /** The table of ranges; it and those of slots are dropped at the end. */
   readonly table: string;
   /** What the sessions of the application call themselves. */
   readonly application: string;
-  /** Names the table and creates it. */
+  /** Names the tables and creates them. */
   readonly options: PostgresqlOptions;
   /** Connections that are no part of what is tested. */
   readonly admin: postgres.Sql;
@@ -75,6 +75,7 @@ export function openFixture(url: string): PostgresqlFixture {
     types: { bigint: postgres.BigInt },
   });
   const table = uniqueName("t");
+  const tables = tablesBeside(table);
   const application = uniqueName("app");
   const roles: string[] = [];
   const sessions = () =>
@@ -87,7 +88,7 @@ export function openFixture(url: string): PostgresqlFixture {
     table,
     application,
     admin,
-    options: { rangeTable: table, initSchema: true },
+    options: { ...tables, initSchema: true },
     async nextValue(key) {
       const [row] = await admin`select next_value from ${admin(table)} where range_key = ${key}`;
       return row?.next_value;
@@ -121,7 +122,7 @@ export function openFixture(url: string): PostgresqlFixture {
       return name;
     },
     async [Symbol.asyncDispose]() {
-      await admin`drop table if exists ${admin(table)}`;
+      for (const one of Object.values(tables)) await admin`drop table if exists ${admin(one)}`;
       for (const role of roles) await admin.unsafe(`drop role "${role}"`);
       await admin.end();
     },

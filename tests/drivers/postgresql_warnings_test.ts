@@ -2,6 +2,7 @@ import { assertEquals } from "@std/assert";
 import postgres from "postgres";
 import { openStore } from "../../dialects/postgresql/mod.ts";
 import { askedServers } from "../servers/asked.ts";
+import { tablesBeside, uniqueName } from "./ranges.ts";
 
 for (const { name, url } of askedServers().filter(({ name }) => name.startsWith("postgresql"))) {
   for (const setting of ["on", "off", "local"]) {
@@ -11,11 +12,11 @@ for (const { name, url } of askedServers().filter(({ name }) => name.startsWith(
       async () => {
         const connection = { synchronous_commit: setting };
         const sql = postgres(url, { onnotice: () => {}, connection });
-        const rangeTable = `ranges_${crypto.randomUUID().replaceAll("-", "_")}`;
+        const tables = tablesBeside(uniqueName("ranges"));
         const events: string[] = [];
         try {
           const store = await openStore(sql, {
-            rangeTable,
+            ...tables,
             initSchema: true,
             onEvent: (event) => void (event.type === "warning" && events.push(event.message)),
           });
@@ -24,8 +25,10 @@ for (const { name, url } of askedServers().filter(({ name }) => name.startsWith(
           );
           assertEquals(found.length, weak ? 1 : 0);
           assertEquals(events, [...store.warnings]);
-          await sql`drop table ${sql(rangeTable)}`;
         } finally {
+          for (const table of Object.values(tables)) {
+            await sql`drop table if exists ${sql(table)}`;
+          }
           await sql.end();
         }
       },

@@ -12,6 +12,25 @@ export function uniqueName(prefix: string): string {
   return `${prefix}_${crypto.randomUUID().replaceAll("-", "").slice(0, 16)}`;
 }
 
+/** The tables of a store, named after that of its ranges. */
+export interface OwnTables {
+  /** The table of ranges. */
+  readonly rangeTable: string;
+  /** The table of slots. */
+  readonly slotTable: string;
+  /** The table of the namespaces of slots. */
+  readonly namespaceTable: string;
+}
+
+/** Names of tables that no other test uses. */
+export function tablesBeside(rangeTable: string): OwnTables {
+  return {
+    rangeTable,
+    slotTable: `${rangeTable}_slot`,
+    namespaceTable: `${rangeTable}_namespace`,
+  };
+}
+
 /** Fails if a value is in two ranges. */
 export function assertDisjoint(ranges: readonly Range[]): void {
   const sorted = byStart(ranges);

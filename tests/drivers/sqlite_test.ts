@@ -25,13 +25,21 @@ import {
 import { HandRuntime, settle } from "../core/hand_runtime.ts";
 import { askedServers } from "../servers/asked.ts";
 import { removeFolder, temporaryFolder } from "../servers/temporary.ts";
-import { assertContiguous, assertDisjoint, settles, sorted, uniqueName } from "./ranges.ts";
+import {
+  assertContiguous,
+  assertDisjoint,
+  type OwnTables,
+  settles,
+  sorted,
+  tablesBeside,
+  uniqueName,
+} from "./ranges.ts";
 
 interface Fixture extends AsyncDisposable {
   readonly file: string;
   readonly url: string;
   readonly table: string;
-  readonly options: { rangeTable: string; initSchema: true };
+  readonly options: OwnTables & { initSchema: true };
   /** Opens another connection to the file; closed at the end. */
   connect(): DatabaseSync;
 }
@@ -51,7 +59,7 @@ async function openFixture(): Promise<Fixture> {
     file,
     url: `sqlite:${file}`,
     table,
-    options: { rangeTable: table, initSchema: true },
+    options: { ...tablesBeside(table), initSchema: true },
     connect() {
       const database = new DatabaseSync(file);
       opened.push(database);

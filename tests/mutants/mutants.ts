@@ -232,8 +232,8 @@ export const mutants: readonly Mutant[] = [
   {
     breaks: "a key holds no NUL",
     file: "core/arguments.ts",
-    find: 'if (key.includes("\\0"))',
-    replace: 'if (key.includes("\\0\\0"))',
+    find: 'if (text.includes("\\0"))',
+    replace: 'if (text.includes("\\0\\0"))',
   },
   {
     breaks: "an unsafe number is refused, not rounded",
