@@ -14,7 +14,7 @@ import {
   checkTimeout,
   refuse,
 } from "./arguments.ts";
-import { ConfigurationError, SchemaError } from "./errors.ts";
+import { ConfigurationError, SchemaError, StoreError } from "./errors.ts";
 import { emit, type EventListener } from "./events.ts";
 import { type FetchPlan, RangeStore } from "./range/range_store.ts";
 import {
@@ -305,8 +305,10 @@ async function hasSlots(
     warn(await prepareSchema(database, { schemas, create, deadline }));
     return true;
   } catch (error) {
-    // Who uses no slots needs no tables of them; who does is told then.
-    if (error instanceof SchemaError && !create) return false;
+    // Who uses no slots needs no tables of them, and no privilege; who does is told then.
+    const isAbsent = error instanceof SchemaError ||
+      (error instanceof StoreError && error.kind === "permission");
+    if (isAbsent && !create) return false;
     throw error;
   }
 }

@@ -87,7 +87,7 @@ export interface SnowflakeOptions<F extends IdFormat = "bigint"> {
 
 /** The options of a generator with a hold of its own. */
 export interface SnowflakeIdsOptions<F extends IdFormat = "bigint">
-  extends Omit<HoldOptions, "limit" | "maxAheadMs">, SnowflakeOptions<F> {
+  extends Omit<HoldOptions, "limit" | "maxAheadMs" | "stamps">, SnowflakeOptions<F> {
   /**
    * How many slots the namespace has, from 1 to what the layout has room for, and at most 65,536. All
    * users of the namespace give the same. As many as the layout has room for unless given.
@@ -105,10 +105,13 @@ export interface HeldSnowflakeIdsOptions<F extends IdFormat = "bigint">
 /** The most ids of one call. */
 const maxMany = 1_000_000;
 
-/** How many failures a renewal that raised nothing counts for, as to how long the next is put off. */
-const renewPause = 6;
-
 const snowflakeOptionNames = ["layout", "format", "maxAheadMs"];
+
+const ownedOptionNames = [
+  ...holdOptionNames.filter((name) => name !== "stamps"),
+  "layout",
+  "format",
+];
 
 /** What a generator is to do, checked and complete. */
 interface Plan {
@@ -129,7 +132,7 @@ export async function openSnowflakeIds<F extends IdFormat>(
     if (!isSlotHold(options.hold)) refuse(action, "hold must be a SlotHold", options.hold);
     return new SnowflakeIds<F>(options.hold, { ...plan, owned: false });
   }
-  checkOptions(action, options, [...holdOptionNames, "layout", "format"]);
+  checkOptions(action, options, ownedOptionNames);
   const { layout: _layout, format: _format, maxAheadMs: _maxAheadMs, ...terms } = options;
   const plan = planOf(action, options, wallMs());
   const room = Math.min(maxLimit, 2 ** plan.layout.slotBits);
@@ -144,7 +147,8 @@ export async function openSnowflakeIds<F extends IdFormat>(
 }
 
 function planOf(action: string, options: SnowflakeOptions<IdFormat>, nowMs: number): Plan {
-  const layout = checkLayout(action, options.layout ?? snowflakeLayout);
+  const { layout: given = snowflakeLayout, maxAheadMs: ahead = 1_000 } = options;
+  const layout = checkLayout(action, given);
   checkOneOf(action, options.format, { name: "format", allowed: ["bigint", "number", "string"] });
   const { format = "bigint" } = options;
   if (format === "number" && idBits(layout) > numberBits) {
@@ -163,7 +167,7 @@ function planOf(action: string, options: SnowflakeOptions<IdFormat>, nowMs: numb
     refuse(action, `the layout must not have run out, it did at ${end}`, layout.epochMs);
   }
   const maxAheadMs = Number(
-    checkInteger(action, options.maxAheadMs ?? 1_000, {
+    checkInteger(action, ahead, {
       what: "maxAheadMs",
       least: 0n,
       most: BigInt(maxMaxAheadMs),
@@ -224,6 +228,9 @@ export class SnowflakeIds<F extends IdFormat = "bigint"> implements AsyncDisposa
     this.#owned = plan.owned;
     this.#view = holdView(hold);
     this.#window = stampWindow(lease);
+    if (!this.#view.stamps) {
+      refuse(action, "the hold must not have been opened with stamps: false", hold);
+    }
     if (lease.slot >= 2 ** layout.slotBits) {
       refuse(action, `the slot must fit into ${layout.slotBits} bits`, lease.slot);
     }
@@ -407,16 +414,18 @@ export class SnowflakeIds<F extends IdFormat = "bigint"> implements AsyncDisposa
     const endMs = epochMs + (unit + 1) * unitMs - 1;
     const storeMs = this.#storeMs();
     const clockMs = Math.min(runtime.wallMs(), storeMs + this.#toleranceMs);
-    const { ceilingMs } = this.#window;
-    if (Math.max(endMs, clockMs + unitMs) > ceilingMs) {
+    const neededMs = Math.max(endMs, clockMs + unitMs);
+    if (neededMs > this.#window.ceilingMs) {
       try {
         await deadline.race(name, this.hold.renew());
       } catch (error) {
         const isFailure = error instanceof StoreError || error instanceof TimeoutError;
         if (!isFailure || deadline.over) throw error;
       }
-      if (this.#window.ceilingMs > ceilingMs) return;
-      return await deadline.sleep(backoffMs(runtime, renewPause), name);
+      // The ceiling rises as the store clock does.
+      const missingMs = neededMs - this.#window.ceilingMs;
+      if (missingMs > 0) await deadline.sleep(missingMs + backoffMs(runtime, 1), name);
+      return;
     }
     const reachedMs = Math.max(clockMs, storeMs) + this.#maxAheadMs;
     await deadline.sleep(Math.max(1, epochMs + unit * unitMs - reachedMs), name);

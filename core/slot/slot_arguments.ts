@@ -80,6 +80,14 @@ export interface HoldOptions extends AcquireOptions {
    * @default {true}
    */
   background?: boolean;
+  /**
+   * Whether the holder stamps milliseconds of its window, as ids do. If not, as for a job that only one
+   * process runs, the whole window goes back with the slot; else, unless the release tells what was
+   * stamped last, the next window begins behind it, up to `ttlMs + toleranceMs` ahead of the clock.
+   *
+   * @default {true}
+   */
+  stamps?: boolean;
 }
 
 /** The options of a release. */
@@ -109,6 +117,7 @@ export interface Renewal {
   readonly marginMs: number;
   readonly renewTimeoutMs: number;
   readonly background: boolean;
+  readonly stamps: boolean;
 }
 
 /** The most slots of a namespace. */
@@ -132,7 +141,7 @@ const acquireOptionNames = [
   "toleranceMs",
   "maxAheadMs",
 ];
-const renewalOptionNames = ["renewEveryMs", "marginMs", "renewTimeoutMs", "background"];
+const renewalOptionNames = ["renewEveryMs", "marginMs", "renewTimeoutMs", "background", "stamps"];
 const releaseOptionNames = [...callOptionNames, "lastUsedMs"];
 
 /** The options of a hold that are not those of a call. */
@@ -176,7 +185,8 @@ export function checkAcquire(
     least: 0,
     most: ttlMs - 1,
   });
-  const maxAheadMs = integer(action, options.maxAheadMs ?? ttlMs + toleranceMs, {
+  const { maxAheadMs: ahead = ttlMs + toleranceMs } = options;
+  const maxAheadMs = integer(action, ahead, {
     what: "maxAheadMs",
     least: 0,
     most: maxMaxAheadMs,
@@ -198,7 +208,8 @@ export function checkRenewal(
   options: HoldOptions,
   { ttlMs, timeoutMs }: { ttlMs: number; timeoutMs: number },
 ): Renewal {
-  const marginMs = integer(action, options.marginMs ?? Math.floor(ttlMs / 10), {
+  const { marginMs: margin = Math.floor(ttlMs / 10) } = options;
+  const marginMs = integer(action, margin, {
     what: `marginMs, which must be below the ttlMs of ${ttlMs},`,
     least: 0,
     most: ttlMs - 1,
@@ -208,19 +219,22 @@ export function checkRenewal(
   if (mostEveryMs < 2) {
     refuse(action, `ttlMs - marginMs must be at least 5${second}`, ttlMs - marginMs);
   }
-  const renewEveryMs = integer(action, options.renewEveryMs ?? Math.floor(ttlMs / 3), {
+  const { renewEveryMs: every = Math.floor(ttlMs / 3) } = options;
+  const renewEveryMs = integer(action, every, {
     what: `renewEveryMs, which must be below (ttlMs - marginMs) / 2${second},`,
     least: 2,
     most: mostEveryMs,
   });
-  const usual = Math.min(timeoutMs, Math.floor(renewEveryMs / 2));
-  const renewTimeoutMs = integer(action, options.renewTimeoutMs ?? usual, {
+  const { renewTimeoutMs: timeout = Math.min(timeoutMs, Math.floor(renewEveryMs / 2)) } = options;
+  const renewTimeoutMs = integer(action, timeout, {
     what: `renewTimeoutMs, which must be below the renewEveryMs of ${renewEveryMs}${second},`,
     least: 1,
     most: renewEveryMs - 1,
   });
   checkBoolean(action, "background", options.background);
-  return { renewEveryMs, marginMs, renewTimeoutMs, background: options.background ?? true };
+  checkBoolean(action, "stamps", options.stamps);
+  const { background = true, stamps = true } = options;
+  return { renewEveryMs, marginMs, renewTimeoutMs, background, stamps };
 }
 
 /** Checks a lease, or what was read back of one. */

@@ -25,7 +25,7 @@
  */
 
 import { checkCallOptions } from "../arguments.ts";
-import { LeaseLostError, type LeaseLostReason, StoreError } from "../errors.ts";
+import { LeaseLostError, type LeaseLostReason, StoreError, TimeoutError } from "../errors.ts";
 import { emit, type EventListener } from "../events.ts";
 import { backoffMs } from "../retry.ts";
 import { type CallOptions, Deadline, type Runtime, type Timer } from "../runtime.ts";
@@ -62,6 +62,8 @@ export interface HoldView {
   readonly clock: StoreClock;
   /** Starts the time of a call. */
   readonly deadline: (call: CallOptions) => Deadline;
+  /** Whether its holder stamps milliseconds of its window. */
+  readonly stamps: boolean;
   /** Loses the lease if its trust has run out, and throws if it is held no longer. */
   readonly check: (action: string) => void;
 }
@@ -77,7 +79,7 @@ let isMade: (value: object) => boolean;
  * import { openStore } from "@fencepost/store";
  *
  * await using store = await openStore("sqlite::memory:", { initSchema: true });
- * await using hold = await store.slots.hold({ namespace: "nightly-report", limit: 1 });
+ * await using hold = await store.slots.hold({ namespace: "nightly-report", limit: 1, stamps: false });
  * hold.signal.addEventListener("abort", () => console.log("no longer ours"));
  * if (hold.held) console.log(`working under fence ${hold.lease.fence}`);
  * ```
@@ -146,10 +148,9 @@ export class SlotHold implements AsyncDisposable {
   }
 
   /**
-   * Renews the lease now. Needed only without a background; with one it joins the renewal that is under
-   * way, if there is one.
+   * Renews the lease now, or joins the renewal that is under way. Needed only without a background.
    *
-   * @param options How long the call may take: `renewTimeoutMs` unless given.
+   * @param options How long the call may take, at most `renewTimeoutMs`: a renewal ends then.
    * @throws {LeaseLostError} If the lease is held no longer.
    * @throws {TimeoutError} If it did not end in time; it can be repeated.
    * @throws {StoreError} If the database or the driver failed; it can be repeated.
@@ -159,11 +160,11 @@ export class SlotHold implements AsyncDisposable {
     checkCallOptions("renew lease", options);
     this.#check();
     if (this.#ended !== undefined) throw this.#error("renew lease", this.#ended);
-    const { runtime, renewTimeoutMs: timeoutMs } = this.#parts;
-    const running = this.#renewing;
-    if (running === undefined) return await this.#start({ timeoutMs, ...options });
-    const joined = new Deadline(runtime, { timeoutMs, ...options });
-    return await joined.race("slot.renew", running);
+    const { runtime, renewTimeoutMs } = this.#parts;
+    const renewing = this.#renewing ?? this.#start();
+    // Whoever joins is not to fail with the signal or the time of somebody else.
+    const { timeoutMs = renewTimeoutMs, signal } = options;
+    await new Deadline(runtime, { timeoutMs, signal }).race("slot.renew", renewing);
   }
 
   /**
@@ -179,8 +180,9 @@ export class SlotHold implements AsyncDisposable {
    */
   async release(options: ReleaseOptions = {}): Promise<void> {
     checkRelease("release lease", options, this.lease);
-    const { onEvent, release, deadline } = this.#parts;
-    this.#lastUse ??= { ms: lastUseOf(this.lease, options.lastUsedMs) };
+    const { onEvent, release, deadline, stamps } = this.#parts;
+    const lastUsedMs = options.lastUsedMs ?? (stamps ? undefined : this.lease.floorMs - 1);
+    this.#lastUse ??= { ms: lastUseOf(this.lease, lastUsedMs) };
     this.#end("released");
     if (this.#ended === "replaced") return;
     if (this.#releasing !== undefined) return await this.#releasing;
@@ -203,12 +205,12 @@ export class SlotHold implements AsyncDisposable {
   }
 
   get #view(): HoldView {
-    const { runtime, clock, deadline } = this.#parts;
+    const { runtime, clock, deadline, stamps } = this.#parts;
     const check = (action: string) => {
       this.#check();
       if (this.#ended !== undefined) throw this.#error(action, this.#ended);
     };
-    return { runtime, clock, deadline, check };
+    return { runtime, clock, deadline, stamps, check };
   }
 
   get #name(): { namespace: string; slot: number; fence: number } {
@@ -246,29 +248,33 @@ export class SlotHold implements AsyncDisposable {
 
   /** Starts a renewal unless one is under way; its failure is told by an event. */
   #attempt(): void {
-    if (this.#renewing !== undefined) return;
-    this.#start({ timeoutMs: this.#parts.renewTimeoutMs }).catch(() => {});
+    if (this.#renewing === undefined) this.#start();
   }
 
-  #start(call: CallOptions): Promise<void> {
-    this.#renewing = this.#renew(call).finally(() => {
+  #start(): Promise<void> {
+    const renewing = this.#renew().finally(() => {
       this.#renewing = undefined;
       this.#schedule();
     });
+    // Who asked for it hears of it by other ways.
+    renewing.catch(() => {});
+    this.#renewing = renewing;
     this.#schedule();
-    return this.#renewing;
+    return renewing;
   }
 
-  async #renew(call: CallOptions): Promise<void> {
-    const { runtime, onEvent, renewEveryMs } = this.#parts;
+  async #renew(): Promise<void> {
+    const { runtime, onEvent, renewEveryMs, renewTimeoutMs: timeoutMs } = this.#parts;
     try {
-      this.#confirm(await this.#parts.renew(this.#parts.deadline(call)));
+      this.#confirm(await this.#parts.renew(this.#parts.deadline({ timeoutMs })));
     } catch (error) {
       if (error instanceof LeaseLostError) this.#lose(error.reason);
       // Another server may have become the primary, and may not know of the lease.
       if (error instanceof StoreError && error.kind === "readOnly") this.#lose("readOnly");
       const nowMs = runtime.monotonicMs();
-      const delayMs = Math.min(renewEveryMs / 2, backoffMs(runtime, ++this.#failures));
+      const backoff = Math.min(renewEveryMs / 2, backoffMs(runtime, ++this.#failures));
+      // One that took all of its time has waited enough.
+      const delayMs = error instanceof TimeoutError ? 0 : backoff;
       this.#renewAtMs = nowMs + delayMs;
       if (onEvent && this.#ended === undefined) {
         const trustedForMs = Math.max(0, this.#trustedUntilMs - nowMs);

@@ -47,12 +47,13 @@ import {
   LeaseLostError,
   NamespaceConflictError,
   SlotsExhaustedError,
+  StoreClosedError,
   StoreError,
 } from "../errors.ts";
 import { emit, type LeaseEvent } from "../events.ts";
 import type { FetchPlan } from "../range/range_store.ts";
 import { backoffMs, maxAttempts } from "../retry.ts";
-import type { CallOptions, Deadline } from "../runtime.ts";
+import { type CallOptions, Deadline } from "../runtime.ts";
 import type { QueryOptions, TransactionScript } from "../sql/client.ts";
 import type { Database } from "../sql/database.ts";
 import { isHeldBy, type SlotHolder } from "../sql/dialect.ts";
@@ -68,6 +69,7 @@ import {
   holdOptionNames,
   type HoldOptions,
   type ReleaseOptions,
+  type Renewal,
   type Terms,
 } from "./slot_arguments.ts";
 import { SlotHold } from "./slot_hold.ts";
@@ -171,6 +173,7 @@ export class SlotStore {
   #prepare: ((deadline: Deadline) => Promise<void>) | undefined;
   readonly #clock = new StoreClock();
   readonly #holds = new Set<SlotHold>();
+  readonly #opening = new Set<Promise<SlotHold>>();
   /** The rows of each namespace are inserted by one call at a time. */
   readonly #provisioning = new Map<string, Promise<void>>();
   #nonce: bigint;
@@ -232,12 +235,28 @@ export class SlotStore {
     const terms = checkAcquire(action, options, { dialect, names: holdOptionNames, uuid });
     const { timeoutMs } = this.#database;
     const renewal = checkRenewal(action, options, { ttlMs: terms.ttlMs, timeoutMs });
-    const { lease, confirmed } = await this.#acquire(terms, options);
+    const opening = this.#acquire(terms, options).then((acquired) => this.#keep(acquired, renewal));
+    this.#opening.add(opening);
+    try {
+      return await opening;
+    } finally {
+      this.#opening.delete(opening);
+    }
+  }
+
+  /** Makes a hold of what was acquired, unless the store was closed meanwhile. */
+  async #keep({ lease, confirmed }: Acquired, renewal: Renewal): Promise<SlotHold> {
+    const { runtime, onEvent, timeoutMs } = this.#database;
+    if (this.#database.closing) {
+      const deadline = new Deadline(runtime, { timeoutMs });
+      await this.#release(lease, lease.floorMs - 1, deadline).catch(() => {});
+      throw new StoreClosedError();
+    }
     const hold = new SlotHold(lease, {
       ...renewal,
       confirmed,
       runtime,
-      onEvent: this.#database.onEvent,
+      onEvent,
       clock: this.#clock,
       renew: (deadline) => this.#renew(lease, deadline),
       release: (lastUsedMs, deadline) => this.#release(lease, lastUsedMs, deadline),
@@ -351,9 +370,10 @@ export class SlotStore {
     };
   }
 
-  /** Releases every live hold, for a store that closes. */
+  /** Releases every live hold, also those that are just being opened, for a store that closes. */
   async releaseAll(): Promise<void> {
-    await Promise.all([...this.#holds].map((hold) => hold[Symbol.asyncDispose]()));
+    const released = [...this.#holds].map((hold) => hold[Symbol.asyncDispose]());
+    await Promise.allSettled([...released, ...this.#opening]);
   }
 
   async #acquire(terms: Terms, options: CallOptions): Promise<Acquired> {

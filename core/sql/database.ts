@@ -67,6 +67,11 @@ export class Database implements RetryPolicy {
     this.timeoutMs = options.timeoutMs;
   }
 
+  /** Whether it was closed, or is about to be. */
+  get closing(): boolean {
+    return this.#closing !== undefined;
+  }
+
   /** Whether the driver has transactions. */
   get hasTransactions(): boolean {
     return this.#client.transaction !== undefined;
