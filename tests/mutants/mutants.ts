@@ -289,8 +289,11 @@ export const mutants: readonly Mutant[] = [
   {
     breaks: "a transaction that missed its deadline is rolled back (postgres.js)",
     file: postgresJs,
-    find: "          deadline.check(name);\n          return deadline.race(",
-    replace: "          return ((_: string, sent: PromiseLike<PostgresJsResult>) => sent)(",
+    find: "        deadline.check(name);\n" +
+      "        const sent = this.send(transaction, statement).catch((error) => {\n" +
+      "          gone ||= endsConnection(error);\n          throw error;\n        });\n" +
+      "        return deadline.race(name, sent);",
+    replace: "        return this.send(transaction, statement);",
   },
   {
     breaks: "a commit that the server turned into a rollback is no success (postgres.js)",
@@ -302,8 +305,8 @@ export const mutants: readonly Mutant[] = [
   {
     breaks: "inside a transaction that has written nothing is reserved (PostgreSQL)",
     file: postgresql,
-    find: "where txid_current_if_assigned() is null",
-    replace: "where true",
+    find: "where txid_current_if_assigned() is null\n      on conflict",
+    replace: "where true\n      on conflict",
     tests: ["tests/drivers/postgres_transactions_test.ts"],
   },
   {
