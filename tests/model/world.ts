@@ -1,0 +1,237 @@
+/**
+ * A world of processes, a database and their clocks, in which a schedule happens.
+ *
+ * True time passes only when a command lets it. The store clock and each process's two clocks follow it
+ * as fast as they are told to, and jump when they are told to; a timer fires when its process's monotonic
+ * clock has come so far, unless the process is blocked.
+ *
+ * @module
+ */
+
+import { setImmediate } from "node:timers";
+import type { SnowflakeLayout } from "../../core/id/snowflake_layout.ts";
+import { Clocks } from "./clocks.ts";
+import { ModelDatabase } from "./database.ts";
+import { layoutOf, Process } from "./process.ts";
+import { type Rule, Rules } from "./rules.ts";
+import type { Command, Schedule } from "./schedule.ts";
+
+/** A moment on every clock that a process and the database have. */
+export interface Moment {
+  readonly trueMs: number;
+  readonly storeMs: number;
+  readonly monotonicMs: number;
+  readonly wallMs: number;
+}
+
+/** What was done. */
+export interface Done {
+  readonly steps: number;
+  readonly statements: number;
+  readonly ids: number;
+}
+
+/** When every schedule begins. */
+const startMs = 1_700_000_000_000;
+const epochMs = startMs - 1_000_000;
+/** More timers than any schedule fires while time passes once. */
+const mostTimers = 1_000;
+
+/** Where a schedule happens. */
+export class World {
+  readonly database: ModelDatabase;
+  readonly schedule: Schedule;
+  readonly rules: Rules;
+  readonly layout: SnowflakeLayout;
+  /** What the network and the database have not come to yet. */
+  readonly waiting: (() => void)[] = [];
+  /** How many commands there were. */
+  step = 0;
+  /** How many statements were carried out. */
+  statements = 0;
+  /** Whether ids are being made without waiting. */
+  isStamping = false;
+  trueMs = 0;
+  #storeOffsetMs = startMs;
+  #storeIsTrue = true;
+  #unique = 0;
+  readonly #processes: Process[] = [];
+
+  /**
+   * Makes one.
+   *
+   * @param database The database, which begins again.
+   * @param schedule What is to happen.
+   * @param only The one rule that counts; all do unless given.
+   */
+  constructor(database: ModelDatabase, schedule: Schedule, only?: Rule) {
+    this.database = database;
+    this.schedule = schedule;
+    this.rules = new Rules(only);
+    this.layout = layoutOf(schedule, epochMs);
+    database.reset(schedule.provisioned ? schedule : undefined);
+    for (let index = 0; index < schedule.processes; index++) {
+      const wallMs = startMs + (schedule.wallOffsets[index] ?? 0);
+      this.#processes.push(this.#start(index, { wallMs, key: `process ${index}` }));
+    }
+  }
+
+  /** The store clock. */
+  get storeMs(): number {
+    return this.#storeOffsetMs + this.trueMs;
+  }
+
+  /** This moment, as a process and the database see it. */
+  moment(clocks: Clocks): Moment {
+    const { trueMs, storeMs } = this;
+    return { trueMs, storeMs, monotonicMs: clocks.monotonicMs(), wallMs: clocks.wallMs() };
+  }
+
+  /** A text that no other is equal to. */
+  unique(what: string): string {
+    return `${what} ${++this.#unique}`;
+  }
+
+  /** By how much something is wrong that is wrong on purpose. */
+  astray(): number {
+    return ((++this.#unique * 7_919) % 8_001) - 4_000;
+  }
+
+  /** Runs the schedule to its end, or to the first rule that is broken, which it throws. */
+  async run(): Promise<Done> {
+    await this.#settle();
+    for (const command of this.schedule.commands) {
+      this.step++;
+      await this.#do(command);
+      await this.#settle();
+    }
+    this.step++;
+    while (this.waiting.length > 0) {
+      this.waiting.shift()?.();
+      await this.#settle();
+    }
+    return { steps: this.step, statements: this.statements, ids: this.rules.ids };
+  }
+
+  #do(command: Command): Promise<void> | void {
+    switch (command.do) {
+      case "acquire":
+        return this.#process(command).acquire(command);
+      case "renew":
+        return this.#process(command).renew(command);
+      case "release":
+        return this.#process(command).release(command);
+      case "crash":
+        return this.#crash(command);
+      case "generator":
+        return this.#process(command).generate(command);
+      case "stamp":
+        this.isStamping = true;
+        this.#process(command).stamp(command);
+        this.isStamping = false;
+        return;
+      case "next":
+        return this.#process(command).next(command);
+      case "byHand":
+        return this.#process(command).stampByHand(command);
+      case "held":
+        return this.#process(command).ask(command);
+      case "fault":
+        return this.#process(command).befall(command);
+      case "late":
+        this.waiting.splice(command.index % Math.max(1, this.waiting.length), 1)[0]?.();
+        return;
+      case "pass":
+        return this.#pass(command);
+      case "storeJumps":
+        this.#storeIsTrue = false;
+        this.#storeOffsetMs += command.ms;
+        return;
+      case "wallJumps":
+        return this.#process(command).clocks.jump(command.ms);
+      case "speed":
+        this.#process(command).clocks.speed = {
+          monotonic: command.monotonic / 100,
+          wall: command.wall / 100,
+        };
+        return;
+    }
+  }
+
+  #process({ process }: { readonly process: number }): Process {
+    const found = this.#processes[process % this.#processes.length];
+    if (found === undefined) throw new RangeError(`no process ${process}`);
+    return found;
+  }
+
+  #start(index: number, { wallMs, key }: { wallMs: number; key: string }): Process {
+    const clocks: Clocks = new Clocks({
+      monotonicMs: 1_000 * index + 0.25,
+      wallMs,
+      chance: this.schedule.chance * 8 + index,
+      uuid: () => {
+        const incarnation = this.unique("incarnation");
+        const ownerKey = process.acquiring;
+        this.rules.tenancies.set(incarnation, { ownerKey, slot: -1, fence: -1 });
+        return incarnation;
+      },
+    });
+    const process: Process = new Process(this, { clocks, key });
+    return process;
+  }
+
+  #crash({ process, sameKey }: Extract<Command, { readonly do: "crash" }>): void {
+    const index = process % this.#processes.length;
+    const old = this.#process({ process });
+    old.ended = true;
+    const key = sameKey ? old.key : this.unique("restarted process");
+    this.#processes[index] = this.#start(index, { wallMs: old.clocks.wallMs(), key });
+  }
+
+  async #pass({ ms, blocked }: Extract<Command, { readonly do: "pass" }>): Promise<void> {
+    const awake = this.#processes.filter((_, index) => (blocked & (1 << index)) === 0);
+    let fired = 0;
+    for (let leftMs = ms;;) {
+      for (const { clocks } of awake) {
+        while (clocks.fire()) {
+          if (++fired > mostTimers) return this.rules.broken("errors", "a timer fires without end");
+          await this.#settle();
+        }
+      }
+      if (leftMs === 0) return;
+      const stepMs = Math.min(leftMs, ...awake.map(({ clocks }) => Math.max(1, clocks.dueInMs)));
+      this.trueMs += stepMs;
+      for (const { clocks } of this.#processes) clocks.pass(stepMs);
+      leftMs -= stepMs;
+    }
+  }
+
+  /** Lets everything run that can, and checks what is believed then. */
+  async #settle(): Promise<void> {
+    await new Promise<void>((resolve) => void setImmediate(resolve));
+    this.#check();
+    if (this.rules.violation) throw this.rules.violation;
+  }
+
+  #check(): void {
+    for (const process of this.#processes) process.check();
+    if (!this.#storeIsTrue) return;
+    const bySlot = new Map<number, ReturnType<typeof first>[]>();
+    for (const process of this.#processes) {
+      for (const trusted of process.trusted()) {
+        const others = bySlot.get(trusted.slot);
+        if (others === undefined) bySlot.set(trusted.slot, [trusted]);
+        else others.push(trusted);
+      }
+    }
+    for (const [slot, all] of bySlot) {
+      if (all.length < 2) continue;
+      const held = all.filter((one) => one !== undefined && one.isHeld() && !one.isExcused());
+      if (held.length > 1) this.rules.broken("held", `${held.length} trust slot ${slot}`);
+    }
+  }
+}
+
+function first(process: Process) {
+  for (const trusted of process.trusted()) return trusted;
+}
