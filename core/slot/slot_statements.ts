@@ -7,7 +7,7 @@
  * | | if | then |
  * | --- | --- | --- |
  * | acquire | fence and next floor are as they were read; free, expired, or mine | fence + 1; floor = next floor; expires = now + ttl; ceiling = max(floor, expires) + tolerance; next floor = ceiling + 1 |
- * | renew | fence and incarnation are mine | expires = now + ttl; ceiling and next floor up to now + ttl + tolerance, never down |
+ * | renew | fence and incarnation are mine | expires up to now + ttl, ceiling and next floor up to now + ttl + tolerance; none goes down |
  * | release | fence and incarnation are mine | owner and incarnation null; next floor = max(floor, last used + 1), if that is known |
  *
  * @module
@@ -126,11 +126,8 @@ export function isUntouched(
 }
 
 /**
- * What a renewal writes.
- *
- * A renewal that waited for a lock has the clock of when it began to wait, and may come after one that
- * began later: then the later expiry stays. One that lies further off than any renewal puts it is from a
- * clock that was set back, and does not stay.
+ * What a renewal writes: everything goes up, never down. A renewal that waited for a lock has the clock of
+ * when it began to wait, and may come after one that began later, whose expiry is trusted by now.
  *
  * @param now The store clock.
  * @param lease How long the lease lasts, and how far its ceiling lies beyond that.
@@ -141,15 +138,11 @@ export function renewing(
   { ttlMs, toleranceMs }: { readonly ttlMs: number; readonly toleranceMs: number },
   ceilingMs: number | undefined,
 ): Statement {
-  const expiry = sql`${now} + ${ttlMs}`;
   const ceiling = ceilingMs === undefined
     ? sql`${now} + ${ttlMs + toleranceMs}`
     : sql`${ceilingMs}`;
   return sql`
-    expires_at = case
-      when expires_at > ${expiry} and expires_at <= ${now} + ${2 * ttlMs} then expires_at
-      else ${expiry}
-    end,
+    expires_at = ${larger(sql`expires_at`, sql`${now} + ${ttlMs}`)},
     ceiling_ms = ${larger(sql`ceiling_ms`, ceiling)},
     next_floor_ms = ${larger(sql`next_floor_ms`, sql`${ceiling} + 1`)}`;
 }
