@@ -6,6 +6,8 @@
 
 import type { TckCase } from "./context.ts";
 import { acquireCases } from "./slot/acquire.ts";
+import { beliefCases } from "./slot/beliefs.ts";
+import { fenceCases } from "./slot/fences.ts";
 import { holdCases } from "./slot/hold.ts";
 import { idsCases } from "./slot/ids.ts";
 import { windowCases } from "./slot/windows.ts";
@@ -14,6 +16,8 @@ import { windowCases } from "./slot/windows.ts";
 export const slotCases: readonly TckCase[] = [
   ...acquireCases,
   ...windowCases,
+  ...fenceCases,
+  ...beliefCases,
   ...holdCases,
   ...idsCases,
 ];

@@ -125,7 +125,7 @@ export const acquireCases: readonly TckCase[] = [
       check(reads.length >= 5, `it reads: ${rig.client.names}`);
       for (const { name, statement, steps } of reads) {
         check(statement === undefined, `${name} is a transaction`);
-        checkEqual(steps.map(({ strings }) => strings[0]?.trim().split(" ")[0]), ["select"], name);
+        checkEqual(steps.map(({ strings }) => strings[0]?.trim().split(/\s/)[0]), ["select"], name);
       }
       await rig.slots.renew(lease);
       await rig.slots.release(lease);
@@ -224,8 +224,13 @@ export const acquireCases: readonly TckCase[] = [
         [namespace, 3, toleranceMs, rig.clock.storeMs],
       );
       checkEqual(
-        state.slots.map(({ slot, state, ownerKey, lastOwnerKey, fence }) => //
-        [slot, state, ownerKey, lastOwnerKey, fence]),
+        state.slots.map((one) => [
+          one.slot,
+          one.state,
+          one.ownerKey,
+          one.lastOwnerKey,
+          one.fence,
+        ]),
         [
           [gone.slot, "free", undefined, "gone", 1],
           [held.slot, "held", "held", "held", 1],
