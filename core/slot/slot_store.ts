@@ -322,15 +322,22 @@ export class SlotStore {
    * @param transaction The driver's own handle of the transaction: for postgres.js and PGlite what
    * `begin` or `transaction` gives to its callback, for pg, mysql2 and node:sqlite the connection, for
    * mssql the `Transaction`.
+   * @param options How long the call may take.
    * @throws {LeaseLostError} If another holds the slot, or it was released.
    * @throws {ConfigurationError} If it is no transaction of the driver's.
-   * @throws {StoreError} If the database or the driver failed; the transaction can do no more.
+   * @throws {TimeoutError} If it did not end in time; roll the transaction back.
+   * @throws {StoreError} If the database or the driver failed; roll the transaction back.
    * @throws {InvalidArgumentError} If the lease is none; nothing was sent.
    */
-  async assertHeld(lease: SlotLease | SlotLeaseData, transaction: unknown): Promise<void> {
+  async assertHeld(
+    lease: SlotLease | SlotLeaseData,
+    transaction: unknown,
+    options: CallOptions = {},
+  ): Promise<void> {
     const action = "assert lease";
     const data = checkLease(action, lease, this.#database.dialect);
-    const call = { name: "slot.assert", deadline: this.#database.deadline({}) };
+    checkCallOptions(action, options);
+    const call = { name: "slot.assert", deadline: this.#database.deadline(options) };
     const held = await this.#database.inside(
       transaction,
       (session) => this.#database.dialect.assertSlot(session, this.#holder(data)),
