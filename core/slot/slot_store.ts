@@ -21,7 +21,7 @@
  * What the process may believe: only numbers that a statement returned, or that it bound itself in a
  * statement that reported success. Its ceiling may lie below the row's, never above.
  *
- * What each operation sends:
+ * What each operation sends, plan `statement`:
  *
  * - `acquire`: where one statement can pick a row and write it, that one. Else, or if it found none, a
  *   read of candidates, then one compare-and-set for each until one succeeds. A namespace that is new
@@ -29,6 +29,9 @@
  * - `renew`, `release`: one update. If a renewal changed nothing, a locking read that tells why.
  * - `assertHeld`: one locking read in the application's transaction.
  * - `inspect`: one read.
+ *
+ * Plan `transaction`, for proxies that answer from elsewhere: each read in a transaction, and each update
+ * in one with a read of the row, so that what is believed is what the primary holds.
  *
  * What can fail: a step of an acquire ends with an unknown outcome. Then the rows are read again, and
  * if one carries the incarnation of this acquire it is taken for acquired; if the write comes later
@@ -56,7 +59,7 @@ import { backoffMs, maxAttempts } from "../retry.ts";
 import { type CallOptions, Deadline } from "../runtime.ts";
 import type { QueryOptions, TransactionScript } from "../sql/client.ts";
 import type { Database } from "../sql/database.ts";
-import { isHeldBy, type SlotHolder } from "../sql/dialect.ts";
+import { isHeldBy, type SlotHolder, type SlotUpdate } from "../sql/dialect.ts";
 import type { QueryResult, Row } from "../sql/row.ts";
 import { sql, type Statement } from "../sql/statement.ts";
 import {
@@ -168,7 +171,7 @@ const candidateCount = 16;
 export class SlotStore {
   readonly #database: Database;
   readonly #tables: SlotTables;
-  readonly #fetchPlan: FetchPlan;
+  readonly #byTransaction: boolean;
   /** Looks for the tables again, if they were not there when the store was opened. */
   #prepare: ((deadline: Deadline) => Promise<void>) | undefined;
   readonly #clock = new StoreClock();
@@ -194,7 +197,7 @@ export class SlotStore {
   ) {
     this.#database = database;
     this.#tables = options.tables;
-    this.#fetchPlan = options.fetchPlan;
+    this.#byTransaction = options.fetchPlan === "transaction";
     this.#prepare = options.prepare;
     this.#nonce = BigInt(Math.floor(database.runtime.random() * 2 ** 53));
   }
@@ -404,7 +407,7 @@ export class SlotStore {
   /** Acquires in one statement, where the dialect can and a slot is there that nobody else picks. */
   async #take(request: AcquireRequest, deadline: Deadline): Promise<Acquired | Missed> {
     const { dialect, runtime } = this.#database;
-    if (dialect.takeSlot === undefined || this.#fetchPlan !== "statement") return missed;
+    if (dialect.takeSlot === undefined || this.#byTransaction) return missed;
     const nonce = ++this.#nonce;
     const { namespace, ownerKey } = request;
     const statement = dialect.takeSlot({
@@ -416,10 +419,12 @@ export class SlotStore {
       where: (now) => sql`namespace = ${namespace} and ${isFree(now, ownerKey)}`,
       nonce,
     });
-    const step = await this.#step(statement, { name: "slot.acquire", deadline });
-    if ("failure" in step) return step;
-    const row = rowOf(step.result, nonce);
-    return row === undefined ? missed : this.#written(request, row, step.sent);
+    const call = { name: "slot.acquire", deadline };
+    return await this.#step(async () => {
+      const { result, sent } = await this.#send(statement, call);
+      const row = rowOf(result, { nonce, call });
+      return row === undefined ? missed : this.#acquired(request, row, { sent });
+    });
   }
 
   /** Acquires by reading candidates, and trying one after the other. */
@@ -466,56 +471,42 @@ export class SlotStore {
   }
 
   /** One compare-and-set of a row as it was read. */
-  async #try(
+  #try(
     request: AcquireRequest,
     { candidate, view, deadline }: { candidate: Candidate; view: View; deadline: Deadline },
   ): Promise<Acquired | Missed> {
-    const { dialect } = this.#database;
-    const nonce = ++this.#nonce;
-    const expiresAtMs = view.nowMs + request.ttlMs;
-    const ceilingMs = Math.max(candidate.nextFloorMs, expiresAtMs) + request.toleranceMs;
-    const statement = dialect.updateSlot({
-      table: this.#tables.slot,
-      set: (now) => acquiring(now, request, dialect.returnsSlots ? undefined : ceilingMs),
-      where: (now) => isUntouched(now, request, candidate),
-      nonce,
-    });
-    const step = await this.#step(statement, { name: "slot.acquire", deadline });
-    if ("failure" in step) return step;
-    const { result, sent } = step;
-    if (dialect.returnsSlots) {
-      if (result.rows.length === 0) return missed;
-      const row = rowOf(result, nonce);
-      return row === undefined
-        ? { failure: new ConfigurationError(strangeAnswer) }
-        : this.#written(request, row, sent);
-    }
-    if (result.affected === 0) return missed;
-    this.#observe(request, { storeMs: Number(result.generatedKey ?? 0n), sent });
     const { slot, fence, nextFloorMs: floorMs } = candidate;
-    const data = { ...request, slot, fence: fence + 1, floorMs, ceilingMs };
-    return acquiredOf(data, { ...sent, lastsMs: request.ttlMs, written: true });
-  }
-
-  /** What a statement returned that has acquired a slot. */
-  #written(request: AcquireRequest, row: Row, sent: Moment): Acquired {
-    this.#observe(request, { storeMs: row.number("now_ms"), sent });
-    return acquiredOf({ ...request, ...windowIn(row) }, {
-      ...sent,
-      lastsMs: request.ttlMs,
-      written: true,
+    const ceilingMs = Math.max(floorMs, view.nowMs + request.ttlMs) + request.toleranceMs;
+    const holder = this.#holder({ ...request, slot, fence: fence + 1 });
+    const change = {
+      set: (now: Statement) => acquiring(now, request, this.#bindsCeiling ? ceilingMs : undefined),
+      where: (now: Statement) => isUntouched(now, request, candidate),
+    };
+    return this.#step(async () => {
+      const written = await this.#change(change, { holder, name: "slot.acquire", deadline });
+      if (!written.done) return missed;
+      const { row } = written;
+      if (row !== undefined) return this.#acquired(request, row, written);
+      this.#observe(request, written);
+      const data = { ...request, slot, fence: fence + 1, floorMs, ceilingMs };
+      return acquiredOf(data, confirmationOf(written, request.ttlMs));
     });
   }
 
-  /** Runs one step of an acquire. What may have been written is not thrown. */
-  async #step(statement: Statement, call: QueryOptions): Promise<Step | Missed> {
-    let sent = this.#moment();
+  /** What was acquired, of the row that a statement returned. */
+  #acquired(
+    request: AcquireRequest,
+    row: Row,
+    written: Pick<Written, "sent" | "lastsMs">,
+  ): Acquired {
+    this.#observe(request, { storeMs: row.number("now_ms"), sent: written.sent });
+    return acquiredOf({ ...request, ...windowIn(row) }, confirmationOf(written, request.ttlMs));
+  }
+
+  /** One step of an acquire. What may have been written is not thrown. */
+  async #step(work: () => Promise<Acquired | Missed>): Promise<Acquired | Missed> {
     try {
-      const result = await this.#database.retry(() => {
-        sent = this.#moment();
-        return this.#database.query(statement, call);
-      }, call);
-      return { result, sent };
+      return await work();
     } catch (error) {
       if (!isUnknown(error)) throw error;
       return { failure: error };
@@ -625,34 +616,24 @@ export class SlotStore {
   }
 
   async #renew(lease: SlotLease, deadline: Deadline): Promise<Confirmation> {
-    const { dialect, runtime, onEvent } = this.#database;
+    const { runtime, onEvent } = this.#database;
     const call = { name: "slot.renew", deadline };
-    const ceilingMs = dialect.returnsSlots ? undefined : await this.#nextCeiling(lease, deadline);
-    const nonce = ++this.#nonce;
-    const statement = dialect.updateSlot({
-      table: this.#tables.slot,
-      set: (now) => renewing(now, lease, ceilingMs),
-      where: () => isHeldBy(this.#holder(lease)),
-      nonce,
-    });
-    let sent = this.#moment();
-    const result = await this.#database.retry(() => {
-      sent = this.#moment();
-      return this.#database.query(statement, call);
-    }, call);
-    const row = rowOf(result, nonce);
-    if (row === undefined && (dialect.returnsSlots || result.affected === 0)) {
-      return await this.#reason(lease, call);
-    }
-    const storeMs = row?.number("now_ms") ?? Number(result.generatedKey ?? 0n);
-    this.#observe(lease, { storeMs, sent });
+    const ceilingMs = this.#bindsCeiling ? await this.#nextCeiling(lease, deadline) : undefined;
+    const holder = this.#holder(lease);
+    const change = {
+      set: (now: Statement) => renewing(now, lease, ceilingMs),
+      where: () => isHeldBy(holder),
+    };
+    const written = await this.#change(change, { holder, ...call });
+    if (!written.done) return await this.#reason(lease, call);
+    this.#observe(lease, written);
     // The row's own, or what was bound and is now known to be written.
-    stampWindow(lease).raise(row?.number("ceiling_ms") ?? ceilingMs ?? 0);
+    stampWindow(lease).raise(written.row?.number("ceiling_ms") ?? ceilingMs ?? 0);
     if (onEvent) {
-      const durationMs = runtime.monotonicMs() - sent.sentMs;
+      const durationMs = runtime.monotonicMs() - written.sent.sentMs;
       emit(onEvent, { type: "renew", ...nameOf(lease), durationMs });
     }
-    return { ...sent, lastsMs: lease.ttlMs, written: true };
+    return confirmationOf(written, lease.ttlMs);
   }
 
   /** Why a renewal changed nothing: the lease is lost, or the row is the holder's all the same. */
@@ -686,25 +667,67 @@ export class SlotStore {
     lastUsedMs: number | undefined,
     deadline: Deadline,
   ): Promise<void> {
-    const { dialect, onEvent } = this.#database;
+    const { onEvent } = this.#database;
     const call = { name: "slot.release", deadline };
-    const nonce = ++this.#nonce;
-    const statement = dialect.updateSlot({
-      table: this.#tables.slot,
-      set: () => releasing(lastUsedMs),
-      where: () => isHeldBy(this.#holder(lease)),
-      nonce,
-    });
-    const result = await this.#database.retry(
-      () => this.#database.query(statement, call),
-      call,
-    );
-    const released = dialect.returnsSlots
-      ? rowOf(result, nonce) !== undefined
-      : result.affected > 0;
+    const holder = this.#holder(lease);
+    const change = { set: () => releasing(lastUsedMs), where: () => isHeldBy(holder) };
+    const { done } = await this.#change(change, { holder, ...call });
+    // In a transaction the row was read behind the update, and is to be the holder's no longer.
+    const released = this.#byTransaction ? !done : done;
     // Released or replaced already, or refused.
     if (!released && await this.#readHeld(lease, call) !== undefined) throw cannotTake();
     if (released && onEvent) emit(onEvent, { type: "released", ...nameOf(lease) });
+  }
+
+  /** Changes a holder's row, and tells whether it is the holder's then. */
+  async #change(
+    change: Pick<SlotUpdate, "set" | "where">,
+    { holder, ...call }: { holder: SlotHolder } & QueryOptions,
+  ): Promise<Written> {
+    const { dialect } = this.#database;
+    const nonce = ++this.#nonce;
+    const update = { ...change, table: this.#tables.slot, nonce };
+    if (this.#byTransaction) return await this.#changeByTransaction(update, { holder, ...call });
+    const { result, sent } = await this.#send(dialect.updateSlot(update), call);
+    if (!dialect.returnsSlots) {
+      return { sent, done: result.affected > 0, storeMs: Number(result.generatedKey ?? 0n) };
+    }
+    const row = rowOf(result, { nonce, call });
+    return { sent, row, done: row !== undefined, storeMs: row?.number("now_ms") ?? 0 };
+  }
+
+  async #changeByTransaction(
+    update: SlotUpdate,
+    { holder, ...call }: { holder: SlotHolder } & QueryOptions,
+  ): Promise<Written> {
+    const { dialect } = this.#database;
+    const statement = dialect.updateSlot({ ...update, inTransaction: true });
+    const read = selectHeld(holder, { nowMillis: dialect.nowMillis, lock: {} });
+    const moment = () => this.#moment();
+    let sent = moment();
+    const script = function* (): ReturnType<TransactionScript<Row | undefined>> {
+      sent = moment();
+      yield statement;
+      const { rows: [row] } = yield read;
+      return row;
+    };
+    const row = await this.#database.transaction(script, call);
+    if (row === undefined) return { sent, done: false, storeMs: 0 };
+    const storeMs = row.number("now_ms");
+    return { sent, row, done: true, storeMs, lastsMs: row.number("expires_at") - storeMs };
+  }
+
+  /** Sends a statement, and notes when the attempt was sent that was carried out. */
+  async #send(
+    statement: Statement,
+    call: QueryOptions,
+  ): Promise<{ result: QueryResult; sent: Moment }> {
+    let sent = this.#moment();
+    const result = await this.#database.retry(() => {
+      sent = this.#moment();
+      return this.#database.query(statement, call);
+    }, call);
+    return { result, sent };
   }
 
   /** A holder's row as the primary has it now; undefined if it is no longer the holder's. */
@@ -726,7 +749,7 @@ export class SlotStore {
 
   /** A read without a lock; behind a proxy in a transaction, so that the primary answers it. */
   #read(statement: Statement, call: QueryOptions): Promise<QueryResult> {
-    if (this.#fetchPlan === "transaction") return this.#readInTransaction(statement, call);
+    if (this.#byTransaction) return this.#readInTransaction(statement, call);
     return this.#database.retry(() => this.#database.query(statement, call), call);
   }
 
@@ -754,12 +777,19 @@ export class SlotStore {
     }
   }
 
+  /** Whether a ceiling is bound, because no statement gives back the one that it writes. */
+  get #bindsCeiling(): boolean {
+    return !this.#database.dialect.returnsSlots && !this.#byTransaction;
+  }
+
   #moment(): Moment {
     const { runtime } = this.#database;
     return { sentMs: runtime.monotonicMs(), sentWallMs: runtime.wallMs() };
   }
 
-  #holder({ namespace, slot, fence, incarnation }: SlotLeaseData): SlotHolder {
+  #holder(
+    { namespace, slot, fence, incarnation }: Omit<SlotHolder, "table">,
+  ): SlotHolder {
     return { table: this.#tables.slot, namespace, slot, fence, incarnation };
   }
 
@@ -783,9 +813,17 @@ interface Missed {
   readonly failure: unknown;
 }
 
-interface Step {
-  readonly result: QueryResult;
+/** What became of a change of a holder's row. */
+interface Written {
   readonly sent: Moment;
+  /** Whether the row is the holder's, as changed. */
+  readonly done: boolean;
+  /** What the row holds, where it was returned or read. */
+  readonly row?: Row;
+  /** What the store clock was; 0 if it was not told. */
+  readonly storeMs: number;
+  /** How long the lease lasts, if it was read: its whole time otherwise. */
+  readonly lastsMs?: number;
 }
 
 /** What a read of candidates told. */
@@ -815,9 +853,25 @@ function cannotTake(): ConfigurationError {
   );
 }
 
-/** The row that a statement returned, unless it answers another. */
-function rowOf({ rows: [row] }: QueryResult, nonce: bigint): Row | undefined {
-  return row?.has("nonce") && row.bigint("nonce") === nonce ? row : undefined;
+/** The row that a statement returned, if it did. */
+function rowOf(
+  { rows: [row] }: QueryResult,
+  { nonce, call }: { nonce: bigint; call: QueryOptions },
+): Row | undefined {
+  if (row === undefined || (row.has("nonce") && row.bigint("nonce") === nonce)) return row;
+  throw new StoreError(
+    `Cannot run ${call.name}: the answer belongs to another statement, so the outcome of this one is ` +
+      `unknown`,
+    { kind: "other", statement: call.name, cause: undefined },
+  );
+}
+
+/** From when, and for how long, a change confirms a lease. */
+function confirmationOf(
+  { sent, lastsMs }: Pick<Written, "sent" | "lastsMs">,
+  ttlMs: number,
+): Confirmation {
+  return { ...sent, lastsMs: lastsMs ?? ttlMs, written: true };
 }
 
 function windowIn(row: Row): Pick<SlotLeaseData, "slot" | "fence" | "floorMs" | "ceilingMs"> {

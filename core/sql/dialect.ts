@@ -120,6 +120,8 @@ export interface SlotUpdate {
   readonly where: (now: Statement) => Statement;
   /** As for a reserve. */
   readonly nonce: bigint;
+  /** Whether it is the first statement of a transaction that the store has begun. */
+  readonly inTransaction?: boolean;
 }
 
 /** An acquire in one statement: a row is picked, locked and changed. */

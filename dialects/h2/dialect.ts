@@ -134,12 +134,13 @@ class H2Dialect extends Dialect {
   // It has no lock that others can share.
   override readonly shareRow: RowLock = { clause: sql` for update` };
 
-  override updateSlot({ table, set, where, nonce }: SlotUpdate): Statement {
+  override updateSlot({ table, set, where, nonce, inTransaction }: SlotUpdate): Statement {
     const now = this.nowMillis;
+    const alone = inTransaction ? sql`true` : sql`autocommit()`;
     return sql`
       select slot, fence, expires_at, floor_ms, ceiling_ms, ${now} as now_ms, ${nonce} as nonce
       from final table (
-        update ${table} set ${set(now)} where autocommit() and ${where(now)}
+        update ${table} set ${set(now)} where ${alone} and ${where(now)}
       )
     `;
   }

@@ -201,7 +201,7 @@ class SqlserverDialect extends Dialect {
         cast(d.delayed_durability_desc as nvarchar(60)) as delayed_durability,
         cast(case when d.name = N'tempdb' then 1 else 0 end as bit) as temporary
       from sys.databases as d
-      where d.database_id = db_id()
+      where d.name = db_name()
     `);
     if (row === undefined) return [];
     const lost = "committed writes, whose values are then handed out again";
