@@ -18,9 +18,9 @@ if object_id(N'[cosid_slot]') is null
 create table [cosid_slot] (
   namespace nvarchar(100) collate Latin1_General_100_BIN2 not null,
   slot integer not null,
-  owner_key nvarchar(255) collate Latin1_General_100_BIN2,
-  incarnation nchar(36) collate Latin1_General_100_BIN2,
-  last_owner_key nvarchar(255) collate Latin1_General_100_BIN2,
+  owner_key nvarchar(255) collate Latin1_General_100_BIN2 null,
+  incarnation nchar(36) collate Latin1_General_100_BIN2 null,
+  last_owner_key nvarchar(255) collate Latin1_General_100_BIN2 null,
   fence bigint not null default 0,
   expires_at bigint not null default 0,
   floor_ms bigint not null default 0,

@@ -3,7 +3,8 @@
  *
  * Text is Unicode and has a binary collation: the server's default ignores case. No collation tells
  * texts apart that differ only in spaces at their end, so such texts are refused before they get here.
- * A primary key is clustered, and then its columns have 900 bytes at most.
+ * A primary key is clustered, and then its columns have 900 bytes at most. A column says whether it can
+ * be null, for without a word that is up to the session.
  *
  * @module
  */
@@ -49,9 +50,9 @@ const namespaceColumns: Columns = {
 const slotColumns: Columns = {
   namespace: sql`namespace nvarchar(100) collate Latin1_General_100_BIN2 not null`,
   slot: sql`slot integer not null`,
-  owner_key: sql`owner_key nvarchar(255) collate Latin1_General_100_BIN2`,
-  incarnation: sql`incarnation nchar(36) collate Latin1_General_100_BIN2`,
-  last_owner_key: sql`last_owner_key nvarchar(255) collate Latin1_General_100_BIN2`,
+  owner_key: sql`owner_key nvarchar(255) collate Latin1_General_100_BIN2 null`,
+  incarnation: sql`incarnation nchar(36) collate Latin1_General_100_BIN2 null`,
+  last_owner_key: sql`last_owner_key nvarchar(255) collate Latin1_General_100_BIN2 null`,
   fence: sql`fence bigint not null default 0`,
   expires_at: sql`expires_at bigint not null default 0`,
   floor_ms: sql`floor_ms bigint not null default 0`,

@@ -802,19 +802,51 @@ const weak: readonly Weak[] = [
   { what: "a key without a limit", about: { bytes: -1n }, says: [] },
   {
     what: "a key that is no Unicode",
-    about: { type: "varchar" },
+    about: { type: "varchar", bytes: 765n },
     says: ["every character", "nvarchar"],
   },
   {
     what: "a key of UTF-8",
-    about: { type: "varchar", collation: "Latin1_General_100_BIN2_UTF8" },
+    about: { type: "varchar", collation: "Latin1_General_100_BIN2_UTF8", bytes: 765n },
     says: ["nvarchar"],
   },
+  {
+    what: "a table of slots that is not kept",
+    about: { table: "cosid_slot", durability: "SCHEMA_ONLY" },
+    says: ["cosid_slot has DURABILITY = SCHEMA_ONLY"],
+  },
+  {
+    what: "a table of namespaces that is not kept",
+    about: { table: "cosid_namespace", durability: "SCHEMA_ONLY" },
+    says: ["cosid_namespace has DURABILITY = SCHEMA_ONLY"],
+  },
+  {
+    what: "texts of slots that ignore case, but not what only the library makes",
+    about: { table: "cosid_slot", collation: "Turkish_CI_AI" },
+    says: ["Column namespace", "Column owner_key", "Column last_owner_key"],
+  },
+  {
+    what: "texts of slots that are no Unicode",
+    about: { table: "cosid_slot", type: "varchar", collation: "Latin1_General_100_BIN2_UTF8" },
+    says: [
+      "Column namespace of table cosid_slot is not nvarchar",
+      "Column namespace of table cosid_slot may take different texts for equal: it holds 200 bytes",
+      "Column owner_key",
+      "Column last_owner_key",
+    ],
+  },
+  { what: "a namespace of 100 characters", about: ofNamespaces({ bytes: 200n }), says: [] },
+  { what: "a namespace of 99", about: ofNamespaces({ bytes: 198n }), says: ["198 bytes"] },
+  { what: "a namespace of 50", about: ofNamespaces({ bytes: 100n }), says: ["100 bytes"] },
 ];
+
+function ofNamespaces(about: Weak["about"]): Weak["about"] {
+  return { table: "cosid_namespace", ...about };
+}
 
 for (const { what, about, says } of weak) {
   test(`what is weak is reported: ${what}`, async ({ server, pool }) => {
-    Object.assign(server.about, about);
+    Object.assign(server.about, { table: "cosid_range" }, about);
     const { warnings } = await openStore(pool, created);
     assertEquals(warnings.length, says.length, warnings.join("\n"));
     for (const part of says) {
@@ -822,6 +854,27 @@ for (const { what, about, says } of weak) {
     }
   });
 }
+
+test("a column that does not hold every integer is refused", async ({ server, pool }) => {
+  for (
+    const [table, column] of [
+      ["cosid_range", "next_value"],
+      ["cosid_slot", "fence"],
+      ["cosid_namespace", "tolerance_ms"],
+    ]
+  ) {
+    for (const integer of ["int", "float", "decimal"]) {
+      Object.assign(server.about, { table, integer });
+      await assertRejects(
+        () => openStore(pool, created),
+        ConfigurationError,
+        `column ${column} of table ${table} cannot be used: its type is ${integer}`,
+      );
+    }
+  }
+  Object.assign(server.about, { integer: "bigint" });
+  await openStore(pool, created);
+});
 
 test("a server below 2017 is not supported, nor is another product", async ({ server, pool }) => {
   for (

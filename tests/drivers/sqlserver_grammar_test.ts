@@ -30,7 +30,8 @@ function sentTexts(): Promise<ReadonlySet<string>> {
       await using server = await startTdsDatabase();
       for (const driver of sqlserver(server.url)) await runOn(driver, run);
       for (const { text } of server.asked) {
-        if (text !== "") texts.add(text.replaceAll(/\[[Rr]anges_\w+\]/g, "[ranges]"));
+        if (text === "") continue;
+        texts.add(text.replaceAll(/\[(ranges|slots|namespaces)_\w+\]/gi, "[$1]"));
       }
     }
     return texts;
@@ -39,9 +40,14 @@ function sentTexts(): Promise<ReadonlySet<string>> {
 
 /** What `initSchema` may send, also for tables that no case makes. */
 function schemaTexts(): string[] {
-  const tables = tablesOf({ rangeTable: "dbo.Order" });
+  const tables = tablesOf({
+    rangeTable: "dbo.Order",
+    slotTable: "dbo.Slot",
+    namespaceTable: "dbo.Namespace",
+  });
   const text = (statement: Statement) => scriptText(alone(statement), bracketed);
-  return sqlserverSchema("range", tables)
+  return (["range", "slot"] as const)
+    .flatMap((feature) => sqlserverSchema(feature, tables))
     .flatMap(({ create, columns }) => [create, ...columns.values()])
     .map(text);
 }

@@ -164,13 +164,16 @@ for (
 }
 
 Deno.test("on sqlserver the names that were configured are used throughout", () => {
-  const tables = tablesOf({ rangeTable: "Shop.Order" });
-  for (const { table, create, columns } of sqlserverSchema("range", tables)) {
-    assertEquals(table, tables.range);
+  const names = { rangeTable: "Shop.Order", slotTable: "Shop.Slot", namespaceTable: "Shop.Space" };
+  const tables = tablesOf(names);
+  const schemas = (["range", "slot"] as const)
+    .flatMap((feature) => sqlserverSchema(feature, tables));
+  assertEquals(schemas.map(({ table }) => table), [tables.range, tables.namespace, tables.slot]);
+  for (const { table, create, columns } of schemas) {
     for (const statement of [create, ...columns.values()]) {
       const text = scriptText(statement, bracketed);
-      assertEquals(text.match(/\[Shop\]\.\[Order\]/g)?.length, 2, text);
-      assert(!text.includes("cosid_range"), text);
+      assertEquals(text.split(`[Shop].[${table.name}]`).length, 3, text);
+      assert(!text.includes("cosid_"), text);
     }
   }
 });
@@ -187,6 +190,40 @@ Deno.test("on sqlserver the columns are those that Java services share, and a ke
     ]
   ) assert(text.includes(part), `${part} is not in ${text}`);
   const bytes = Number(/nvarchar\((\d+)\)/.exec(text)?.[1]) * 2;
+  assert(bytes <= 900, `${bytes} bytes`);
+});
+
+Deno.test("on sqlserver the columns of slots are what they are elsewhere, and their keys fit", () => {
+  const [namespace, slot] = sqlserverSchema("slot", tablesOf());
+  assertEquals([...namespace?.columns.keys() ?? []], ["namespace", "slot_limit", "tolerance_ms"]);
+  assertEquals([...slot?.columns.keys() ?? []], [
+    "namespace",
+    "slot",
+    "owner_key",
+    "incarnation",
+    "last_owner_key",
+    "fence",
+    "expires_at",
+    "floor_ms",
+    "ceiling_ms",
+    "next_floor_ms",
+  ]);
+  const text = slot ? scriptText(slot.create, bracketed).replaceAll(/\s+/g, " ") : "";
+  const binary = "collate Latin1_General_100_BIN2";
+  for (
+    const part of [
+      `namespace nvarchar(100) ${binary} not null,`,
+      "slot integer not null,",
+      // A session may take a column for not null that does not say what it is.
+      `owner_key nvarchar(255) ${binary} null,`,
+      `incarnation nchar(36) ${binary} null,`,
+      `last_owner_key nvarchar(255) ${binary} null,`,
+      ...["fence", "expires_at", "floor_ms", "ceiling_ms", "next_floor_ms"]
+        .map((name) => `${name} bigint not null default 0,`),
+      "primary key (namespace, slot)",
+    ]
+  ) assert(text.includes(part), `${part} is not in ${text}`);
+  const bytes = Number(/nvarchar\((\d+)\)/.exec(text)?.[1]) * 2 + 4;
   assert(bytes <= 900, `${bytes} bytes`);
 });
 

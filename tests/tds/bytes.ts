@@ -33,7 +33,7 @@ export interface Parameter {
 export type Value = string | bigint | boolean | null;
 
 /** The type of a column, or of all values of one. */
-export type ColumnType = "nvarchar" | "bigint" | "bit";
+export type ColumnType = "nvarchar" | "bigint" | "bit" | "int";
 
 /** One result of a batch. */
 export interface Result {
@@ -310,6 +310,8 @@ function typeInfo(type: ColumnType): Buffer {
   switch (type) {
     case "bigint":
       return Buffer.from([0x26, 8]);
+    case "int":
+      return Buffer.from([0x26, 4]);
     case "bit":
       return Buffer.from([0x68, 1]);
     case "nvarchar":
@@ -325,6 +327,7 @@ function valueBytes(type: ColumnType, value: Value): Buffer {
   }
   if (value === null) return u8(0);
   if (type === "bit") return Buffer.from([1, value ? 1 : 0]);
+  if (type === "int") return Buffer.concat([u8(4), u32(Number(value))]);
   return Buffer.concat([u8(8), i64(BigInt(value))]);
 }
 

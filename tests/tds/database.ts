@@ -19,7 +19,10 @@ import { type Answered, type Asked, startTds, type TdsServer, type TdsSession } 
 
 /** A stand-in with a database. */
 export interface TdsDatabase extends TdsServer {
-  /** What the server says it is, and how its database is set up. */
+  /**
+   * What the server says it is, and how its database is set up. What it says of columns of text is that
+   * of every table, or of the one that it names.
+   */
   readonly about: {
     banner: string;
     version: string;
@@ -29,7 +32,12 @@ export interface TdsDatabase extends TdsServer {
     durability: string;
     collation: string;
     type: string;
-    bytes: bigint;
+    /** How many bytes they have; as many as they were declared with if it is undefined. */
+    bytes: bigint | undefined;
+    /** The part of the names of tables that this is about. */
+    table: string;
+    /** The type of integers that were declared with 64 bits. */
+    integer: string;
   };
   /** Answers an asked-for statement before the database does, if it gives an answer. */
   interfere: (asked: Asked) => Answered | undefined | Promise<Answered | undefined>;
@@ -57,7 +65,9 @@ export async function startTdsDatabase(): Promise<TdsDatabase> {
     durability: "SCHEMA_AND_DATA",
     collation: "Latin1_General_100_BIN2",
     type: "nvarchar",
-    bytes: 765n,
+    bytes: undefined,
+    table: "",
+    integer: "bigint",
   };
   const server = await startTds(async (asked) => {
     const { session, signal } = asked;
@@ -169,31 +179,43 @@ function answerOf(
     return row({ banner, version, ...compared });
   }
   if (/\bfrom sys\.databases as d\b/.test(text)) {
-    const { version, edition, delayedDurability, temporary, durability, type } = about;
-    return row({
-      version,
-      edition,
-      delayed_durability: delayedDurability,
-      temporary,
-      durability,
-      narrow: type === "varchar",
-    });
+    const { version, edition, delayedDurability, temporary } = about;
+    return row({ version, edition, delayed_durability: delayedDurability, temporary });
+  }
+  const name = String(asked.parameters[0]?.value).replace(/^.*\[(\w+)\]$/, "$1");
+  const isMeant = name.toLowerCase().includes(about.table.toLowerCase());
+  if (/\bfrom sys\.tables as t\b/.test(text)) {
+    const key = /\bnamespace\b/.test(createdAs(database, name)) ? "namespace" : "range_key";
+    const narrow = isMeant && about.type === "varchar" ? key : "";
+    return row({ durability: isMeant ? about.durability : "SCHEMA_AND_DATA", narrow });
   }
   if (/\bfrom sys\.columns\b/.test(text)) {
-    const name = String(asked.parameters[0]?.value).replace(/^.*\[(\w+)\]$/, "$1");
     const columns = [
       ...["name", "type", "collation"].map((name) => ({ name, type: "nvarchar" }) as const),
       { name: "bytes", type: "bigint" } as const,
     ];
     const found = database.prepare("select name, type from pragma_table_info(?)").all(name);
     const rows = found.map(({ name, type }) => {
-      const isText = /char/i.test(String(type));
-      return isText
-        ? [String(name), about.type, about.collation, about.bytes]
-        : [String(name), String(type), "", 8n];
+      const declared = /^(n?)(?:var)?char\((\d+)\)$/i.exec(String(type));
+      if (declared === null) {
+        const isLarge = isMeant && type === "bigint";
+        return [String(name), isLarge ? about.integer : String(type), "", 8n];
+      }
+      if (!isMeant) return [String(name), "nvarchar", "Latin1_General_100_BIN2", bytesOf(declared)];
+      return [String(name), about.type, about.collation, about.bytes ?? bytesOf(declared)];
     });
     return { columns, rows };
   }
+}
+
+/** How many bytes a column of text has that was declared so. */
+function bytesOf([, national, length]: RegExpExecArray): bigint {
+  return BigInt(length ?? 0) * (national === "n" ? 2n : 1n);
+}
+
+function createdAs(database: DatabaseSync, table: string): string {
+  const found = database.prepare("select sql from sqlite_master where name = ?").get(table);
+  return String(found?.sql);
 }
 
 const clock = "cast((julianday('now') - 2440587.5) * 86400000 as integer)";
@@ -219,6 +241,23 @@ function translated(text: string): string {
         `where known.sealed = 0 and known.next_value <= ${most} returning next_value${nonce}`,
     );
   }
+  const update = new RegExp(
+    "^declare @now bigint = (?<now>[^;]+); " +
+      "declare @written table \\( slot integer not null, fence bigint not null, " +
+      "expires_at bigint not null, floor_ms bigint not null, ceiling_ms bigint not null \\); " +
+      "update (?<table>\\S+) with \\(updlock, rowlock\\) set (?<set>.+) " +
+      "output inserted.slot, inserted.fence, inserted.expires_at, inserted.floor_ms, " +
+      "inserted.ceiling_ms into @written where (?<where>.+); " +
+      "select slot, fence, expires_at, floor_ms, ceiling_ms, @now as now_ms, (?<nonce>@p\\d+) as nonce " +
+      "from @written;$",
+  ).exec(text.replaceAll(/\s+/g, " "))?.groups;
+  if (update !== undefined) {
+    const { table, set, where, nonce, now = "" } = update;
+    return plain(
+      `update ${table} set ${set} where ${where} ` +
+        `returning slot, fence, expires_at, floor_ms, ceiling_ms, @now as now_ms, ${nonce} as nonce`,
+    ).replaceAll("@now", plain(now));
+  }
   return plain(text);
 }
 
@@ -229,9 +268,13 @@ function plain(text: string): string {
     .replaceAll(/ collate Latin1_General_100_BIN2\b/g, "")
     .replaceAll(/\bN'/g, "'")
     .replaceAll(" with (updlock, holdlock, rowlock)", "")
+    .replace(/ offset 0 rows fetch next (\d+) rows only$/, " limit $1")
     .replaceAll("datediff_big(millisecond, '1970-01-01', sysutcdatetime())", clock)
     .replaceAll("[dbo].", "");
 }
+
+/** Columns that are no column of a table, and an integer of 32 bits on SQL Server. */
+const counted: ReadonlySet<string> = new Set(["mine", "provisioned"]);
 
 function statement(
   database: DatabaseSync,
@@ -247,6 +290,8 @@ function statement(
     name,
     type: type === "bit" || type === "boolean"
       ? "bit"
+      : type === "integer" || counted.has(name)
+      ? "int"
       : /char/.test(type ?? "")
       ? "nvarchar"
       : "bigint",
