@@ -418,9 +418,9 @@ Deno.test("while a database does not answer a second attempt fits before the lea
   await assertLost(hold, "expired");
 });
 
-Deno.test("the second attempt in time keeps the lease, with nearly the longest interval", async () => {
+Deno.test("the second attempt in time keeps the lease, with the longest interval", async () => {
   await using world = new World();
-  const renewEveryMs = 13_400;
+  const renewEveryMs = trustMs / 2 - 1;
   const hold = await (await world.open()).slots.hold({
     ...terms,
     renewEveryMs,
@@ -554,6 +554,39 @@ Deno.test("renew joins the renewal that is under way, within a deadline of its o
   assertEquals([world.count("slot.renew"), world.told("renewFailed").length], [1, 0]);
 });
 
+Deno.test("who joins a renewal does not fail because of who began it", async () => {
+  await using world = new World();
+  const hold = await (await world.open()).slots.hold(terms);
+  world.answer(async ({ send }) => {
+    await world.wait(3_000);
+    return await send();
+  }, "slot.renew");
+  const controller = new AbortController();
+  const reason = new Error("enough");
+  const began = hold.renew({ signal: controller.signal }).catch((error) => error);
+  const joined = hold.renew();
+  controller.abort(reason);
+  assertStrictEquals(await began, reason);
+  await world.pass(3_000);
+  await joined;
+  const impatient = assertRejects(() => hold.renew({ timeoutMs: 100 }), TimeoutError);
+  const patient = hold.renew();
+  await world.pass(3_000);
+  await Promise.all([impatient, patient]);
+  assertEquals([world.count("slot.renew"), world.told("renewFailed").length], [2, 0]);
+});
+
+Deno.test("a timeout that is undefined is none that was given", async () => {
+  await using world = new World();
+  const hold = await (await world.open()).slots.hold({ ...terms, renewTimeoutMs: 2_000 });
+  world.answer(() => new Promise(() => {}), "slot.renew");
+  const calls = [undefined, undefined].map((timeoutMs) =>
+    assertRejects(() => hold.renew({ timeoutMs }), TimeoutError)
+  );
+  await world.pass(2_000);
+  for (const { timeoutMs } of await Promise.all(calls)) assertEquals(timeoutMs, 2_000);
+});
+
 Deno.test("bad options of renew and release are refused, and nothing is sent", async () => {
   await using world = new World();
   const hold = await (await world.open()).slots.hold(terms);
@@ -655,6 +688,46 @@ Deno.test("no renewal is sent after a release, and one under way changes nothing
   assertEquals([world.client.names, world.row().owner_key], [[], null]);
   assertEquals(world.told("lost"), []);
   await assertLost(hold, "released");
+});
+
+Deno.test("a hold that stamps nothing gives its whole window back", async () => {
+  await using world = new World();
+  const { slots } = await world.open();
+  for (let count = 1; count <= 20; count++) {
+    const hold = await slots.hold({ ...terms, stamps: false });
+    await world.pass(count % 3 * everyMs);
+    assertEquals([hold.lease.fence, hold.lease.floorMs], [count, 0]);
+    await hold.release();
+    assertEquals(world.row().next_floor_ms, 0);
+  }
+  const hold = await slots.hold({ ...terms, stamps: false });
+  await hold.release({ lastUsedMs: startMs });
+  assertEquals(world.row().next_floor_ms, startMs + 1);
+});
+
+Deno.test("a hold that may have stamped and does not say what keeps its whole window", async () => {
+  await using world = new World();
+  const hold = await (await world.open()).slots.hold(terms);
+  await world.pass(everyMs);
+  const { ceilingMs } = hold.lease;
+  assertEquals(ceilingMs, startMs + everyMs + 32_000);
+  await hold.release();
+  assertEquals(world.row().next_floor_ms, ceilingMs + 1);
+});
+
+Deno.test("no ids can be made of a hold that stamps nothing", async () => {
+  await using world = new World();
+  const store = await world.open();
+  const hold = await store.slots.hold({ ...terms, stamps: false });
+  await assertRejects(
+    () => store.snowflakeIds({ hold }),
+    InvalidArgumentError,
+    "stamps: false",
+  );
+  const options = { namespace: "events", stamps: false };
+  await assertRejects(() => store.snowflakeIds(options), InvalidArgumentError, '"stamps"');
+  await hold.release();
+  assertEquals(world.row().next_floor_ms, 0);
 });
 
 Deno.test("a hold whose trust ran out frees its row if that is still its own", async () => {
@@ -764,6 +837,24 @@ Deno.test("a store whose database does not answer closes when its releases have 
   await closing;
   for (const { error } of world.told("releaseFailed")) assertInstanceOf(error, TimeoutError);
   assertEquals(world.told("releaseFailed").length, 2);
+});
+
+Deno.test("a hold that is acquired while the store closes is not left behind", async () => {
+  await using world = new World();
+  const store = await world.open();
+  await provision(store);
+  world.answer(async ({ send }) => {
+    const result = await send();
+    await world.wait(1_000);
+    return result;
+  }, "slot.acquire");
+  const opening = store.slots.hold(terms).then(() => "held", (error) => error);
+  await world.pass(500);
+  const closing = store.close();
+  await world.pass(1_000);
+  await closing;
+  assertInstanceOf(await opening, StoreClosedError);
+  assertEquals(world.row().owner_key, null);
 });
 
 Deno.test("an acquire, a renewal and a release are told, with the lease and how long they took", async () => {
@@ -891,6 +982,7 @@ Deno.test("terms that leave no second attempt are refused with what is allowed",
     [{ toleranceMs: -1 }, "from 0 to 29999"],
     [{ background: 1 }, "background must be true or false: received 1"],
     [{ background: null }, "background must be true or false"],
+    [{ stamps: 0 }, "stamps must be true or false: received 0"],
     [{ renewEvery: 100 } as Partial<HoldOptions>, "renewEveryMs"],
   ];
   world.client.sent.length = 0;
@@ -903,7 +995,7 @@ Deno.test("terms that leave no second attempt are refused with what is allowed",
     assertStringIncludes(message, allowed);
   }
   for (const name of ["renewEveryMs", "marginMs", "renewTimeoutMs", "ttlMs", "toleranceMs"]) {
-    for (const value of [1.5, NaN, "5", {}]) {
+    for (const value of [1.5, NaN, "5", null, {}]) {
       const { message } = await assertRejects(
         () => slots.hold({ ...terms, [name]: value }),
         InvalidArgumentError,
