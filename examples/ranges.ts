@@ -1,5 +1,6 @@
 /**
- * Reserves id ranges from an embedded database, from four callers at once.
+ * Reserves id ranges from an embedded database, from four callers at once, and makes snowflake ids of a
+ * slot that it leases there.
  *
  * Run it with `npx -y deno run -A examples/ranges.ts [URL]`.
  *
@@ -18,6 +19,10 @@ try {
     console.log(`caller ${caller} may use ${start} to ${end - 1n}`);
   }));
   console.log("next:", (await store.ranges.read("order"))?.nextValue);
+
+  const events = await store.snowflakeIds({ namespace: "events" });
+  for (const id of await events.nextMany(3)) console.log("event", id, events.parse(id));
+  await events.close();
 } finally {
   await store.close();
 }
