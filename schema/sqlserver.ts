@@ -68,12 +68,15 @@ function tableSchema(
   columns: Columns,
   constraints: readonly Statement[] = [],
 ): TableSchema {
-  const lines = [...Object.values(columns), ...constraints];
+  const lines = joined(
+    [...Object.values(columns), ...constraints],
+    (before, after) => sql`${before},\n  ${after}`,
+  );
   return {
     table,
     create: sql`if object_id(N'${table}') is null
 create table ${table} (
-  ${joined(lines, (before, after) => sql`${before},\n  ${after}`)}
+  ${lines}
 )`,
     columns: new Map(
       Object.entries(columns).map(([name, column]) => [
