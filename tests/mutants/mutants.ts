@@ -31,6 +31,13 @@ const mysql2Tests = ["tests/drivers/mysql2_fake_test.ts"];
 const nodeSqlite = "dialects/sqlite/node_sqlite.ts";
 const mssql = "dialects/sqlserver/mssql.ts";
 const mssqlTests = ["tests/drivers/mssql_test.ts"];
+const slotStore = "core/slot/slot_store.ts";
+const slotHold = "core/slot/slot_hold.ts";
+const slotTests = ["tests/tck_test.ts"];
+const holdTests = ["tests/core/slot_hold_test.ts"];
+const snowflakeIds = "core/id/snowflake_ids.ts";
+const stampWindow = "core/id/stamp_window.ts";
+const idTests = ["tests/core/snowflake_ids_test.ts"];
 
 /** The mutants. */
 export const mutants: readonly Mutant[] = [
@@ -574,5 +581,174 @@ export const mutants: readonly Mutant[] = [
     find: "if (!isInTransaction(answer)) return answer;",
     replace: "return answer;",
     tests: mysql2Tests,
+  },
+  {
+    breaks:
+      "an acquire takes nothing while the namespace is another than was asked for (PostgreSQL)",
+    file: postgresql,
+    find: "where txid_current_if_assigned() is null and ${settled}",
+    replace: "where txid_current_if_assigned() is null",
+    tests: slotTests,
+  },
+  {
+    breaks: "inside a transaction that has written no lease is written (PostgreSQL)",
+    file: postgresql,
+    find: "select ${this.nowMillis} as now_ms where txid_current_if_assigned() is null\n",
+    replace: "select ${this.nowMillis} as now_ms\n",
+    tests: slotTests,
+  },
+  {
+    breaks: "nobody takes a slot before a transaction that asserted it has ended",
+    file: "core/sql/dialect.ts",
+    find: "readonly shareRow: RowLock = { clause: sql` for share` };",
+    replace: "readonly shareRow: RowLock = {};",
+    tests: slotTests,
+  },
+  {
+    breaks: "a step with an unknown outcome is read again, never skipped",
+    file: slotStore,
+    find: "        failures++;\n        break;",
+    replace: "        failures++;",
+    tests: slotTests,
+  },
+  {
+    breaks: "a slot that this acquire has already is used",
+    file: slotStore,
+    find: "if (view.mine !== undefined) return view.mine;",
+    replace: "",
+    tests: slotTests,
+  },
+  {
+    breaks: "another limit or tolerance is refused",
+    file: slotStore,
+    find: "if (is.limit !== limit || is.toleranceMs !== toleranceMs) {",
+    replace: "if (is.limit !== limit && is.toleranceMs !== toleranceMs) {",
+    tests: slotTests,
+  },
+  {
+    breaks: "a namespace that lacks rows is completed",
+    file: slotStore,
+    find: 'provisioned < limit ? "slots" : undefined',
+    replace: 'provisioned < 1 ? "slots" : undefined',
+    tests: slotTests,
+  },
+  {
+    breaks: "the answer to another statement confirms no lease",
+    file: slotStore,
+    find: 'row === undefined || (row.has("nonce") && row.bigint("nonce") === nonce)',
+    replace: 'row === undefined || row.has("nonce")',
+    tests: slotTests,
+  },
+  {
+    breaks: "a slot that was used too far ahead of the clock is not taken",
+    file: "core/slot/slot_statements.ts",
+    find: "slot < ${limit} and next_floor_ms <= ${now} + ${maxAheadMs}",
+    replace: "slot < ${limit} and next_floor_ms <= ${now} + ${maxAheadMs} * 1000",
+    tests: slotTests,
+  },
+  {
+    breaks: "an owner's own slot comes first, then the preferred one",
+    file: "core/slot/slot_statements.ts",
+    find: "when owner_key = ${ownerKey} then 1",
+    replace: "when owner_key = ${ownerKey} then 3",
+    tests: slotTests,
+  },
+  {
+    breaks: "a hold asks the clocks, and not only its timer",
+    file: slotHold,
+    find: "  get held(): boolean {\n    this.#check();",
+    replace: "  get held(): boolean {",
+    tests: holdTests,
+  },
+  {
+    breaks: "the wall clock is asked whether the machine slept",
+    file: slotHold,
+    find: "if (this.#parts.runtime.wallMs() < this.#trustedUntilWallMs) return true;",
+    replace: "if (this.#parts.runtime.wallMs() < Infinity) return true;",
+    tests: holdTests,
+  },
+  {
+    breaks: "a hold keeps no process alive",
+    file: slotHold,
+    find: "    this.#timer.unref?.();\n",
+    replace: "",
+    tests: holdTests,
+  },
+  {
+    breaks: "one failed renewal is repeated",
+    file: slotHold,
+    find: "      this.#renewAtMs = nowMs + delayMs;\n",
+    replace: "      this.#renewAtMs = Infinity;\n",
+    tests: holdTests,
+  },
+  {
+    breaks: "trust that has run out is not given back",
+    file: slotHold,
+    find: "    // Trust that has run out meanwhile is not given back.\n    this.#check();\n",
+    replace: "",
+    tests: holdTests,
+  },
+  {
+    breaks: "a lease whose server is read-only is lost",
+    file: slotHold,
+    find: 'if (error instanceof StoreError && error.kind === "readOnly") this.#lose("readOnly");',
+    replace: "",
+    tests: holdTests,
+  },
+  {
+    breaks: "the repeat of a release says the same last use",
+    file: slotHold,
+    find: "this.#lastUse ??= { ms",
+    replace: "this.#lastUse = { ms",
+    tests: holdTests,
+  },
+  {
+    breaks: "only units that lie wholly inside the window are stamped",
+    file: snowflakeIds,
+    find: "if (epochMs + (unit + 1) * unitMs - 1 > window.ceilingMs) return false;",
+    replace: "if (epochMs + unit * unitMs > window.ceilingMs) return false;",
+    tests: idTests,
+  },
+  {
+    breaks: "the first unit lies wholly inside the window",
+    file: snowflakeIds,
+    find: "Math.ceil((lease.floorMs - layout.epochMs) / layout.unitMs)",
+    replace: "Math.floor((lease.floorMs - layout.epochMs) / layout.unitMs)",
+    tests: idTests,
+  },
+  {
+    breaks: "the last use covers the whole unit",
+    file: stampWindow,
+    find: "layout.epochMs + (unit + 1) * layout.unitMs - 1",
+    replace: "layout.epochMs + unit * layout.unitMs",
+    tests: idTests,
+  },
+  {
+    breaks: "a fast host does not run away from the store clock",
+    file: snowflakeIds,
+    find: "Math.min(hostUnit, cap)",
+    replace: "hostUnit",
+    tests: idTests,
+  },
+  {
+    breaks: "a generator runs ahead of its clock only so far",
+    file: snowflakeIds,
+    find: "if (unit > Math.max(clock, storeUnit) + ahead) return false;",
+    replace: "",
+    tests: idTests,
+  },
+  {
+    breaks: "no id overflows the bits for the time",
+    file: snowflakeIds,
+    find: "if (unit > this.#lastUnit) throw new IdsExhaustedError(this.exhaustsAt);",
+    replace: "",
+    tests: idTests,
+  },
+  {
+    breaks: "two layouts cannot share a hold",
+    file: snowflakeIds,
+    find: "if (!sameLayout(known, layout)) {",
+    replace: "if (false) {",
+    tests: idTests,
   },
 ];
