@@ -283,7 +283,7 @@ async function open(
     fetchPlan,
     prepare: withSlots ? undefined : async (deadline) => {
       const schemas = dialect.schema("slot", tables);
-      warn(await prepareSchema(database, { schemas, create: false, deadline }));
+      warn(await prepareSchema(database, { schemas, create, deadline }));
       warn(await dialect.weaknesses(database.session({ name: "slot.settings", deadline }), tables));
     },
   });
@@ -306,9 +306,10 @@ async function hasSlots(
     return true;
   } catch (error) {
     // Who uses no slots needs no tables of them, and no privilege; who does is told then.
-    const isAbsent = error instanceof SchemaError ||
-      (error instanceof StoreError && error.kind === "permission");
-    if (isAbsent && !create) return false;
+    if (error instanceof SchemaError && !create) return false;
+    if (error instanceof StoreError && ["permission", "readOnly"].includes(error.kind)) {
+      return false;
+    }
     throw error;
   }
 }
