@@ -6,10 +6,15 @@
  */
 
 import { DatabaseSync, type StatementSync } from "node:sqlite";
-import { Dialect, type SlotTake } from "../../core/sql/dialect.ts";
-import type { ColumnInfo } from "../../core/sql/dialect.ts";
+import { type ColumnInfo, Dialect, type Feature, type SlotTake } from "../../core/sql/dialect.ts";
 import { type QueryResult, Row } from "../../core/sql/row.ts";
-import { type Bindable, doubleQuoted, Renderer, sql, type Statement } from "../../core/sql/statement.ts";
+import {
+  type Bindable,
+  doubleQuoted,
+  Identifier,
+  sql,
+  Statement,
+} from "../../core/sql/statement.ts";
 import { tablesOf } from "../../core/sql/tables.ts";
 import { sqliteDialect } from "../../dialects/sqlite/dialect.ts";
 import type { Form } from "./schedule.ts";
@@ -41,36 +46,43 @@ export interface Execution {
   /** The values that were bound. */
   readonly values: readonly unknown[];
   /** The rows before and after; undefined for a read. */
-  readonly change: { readonly before: readonly SlotRow[]; readonly after: readonly SlotRow[] } | undefined;
+  readonly change:
+    | { readonly before: readonly SlotRow[]; readonly after: readonly SlotRow[] }
+    | undefined;
 }
 
 /** SQLite in memory, with a clock of the model's. */
 export class ModelDatabase {
   readonly #database = new DatabaseSync(":memory:");
   readonly #prepared = new Map<string, Prepared>();
-  readonly #renderer = new Renderer({
-    quote: doubleQuoted,
-    make: (pieces) => pieces.join("?"),
-  });
-  readonly #look: StatementSync;
-  readonly #setClock: StatementSync;
+  /** The model's own statements. */
+  readonly #own: Readonly<
+    Record<
+      "clear" | "clearNamespace" | "look" | "provision" | "setClock" | "settle",
+      StatementSync
+    >
+  >;
   #clockMs = 0;
   #rows: readonly SlotRow[] = [];
 
   constructor() {
-    this.#database.exec("create table clock (now_ms bigint not null); insert into clock values (0)");
-    const tables = tablesOf();
-    for (const { create } of [
-      ...sqliteDialect.schema("range", tables),
-      ...sqliteDialect.schema("slot", tables),
-    ]) {
-      this.#database.exec(this.#renderer.render(create).text);
-    }
-    this.#look = this.#database.prepare(
-      "select slot, owner_key, incarnation, fence, expires_at, floor_ms, ceiling_ms, next_floor_ms " +
-        "from cosid_slot order by slot",
+    this.#database.exec(
+      "create table clock (now_ms bigint not null); insert into clock values (0)",
     );
-    this.#setClock = this.#database.prepare("update clock set now_ms = ?");
+    for (const { create } of [...schemas.range, ...schemas.slot]) {
+      this.#database.exec(textOf(create, []));
+    }
+    this.#own = {
+      look: this.#database.prepare(
+        "select slot, owner_key, incarnation, fence, expires_at, floor_ms, ceiling_ms, " +
+          "next_floor_ms from cosid_slot order by slot",
+      ),
+      setClock: this.#database.prepare("update clock set now_ms = ?"),
+      clear: this.#database.prepare("delete from cosid_slot"),
+      clearNamespace: this.#database.prepare("delete from cosid_namespace"),
+      settle: this.#database.prepare("insert into cosid_namespace values (?, ?, ?)"),
+      provision: this.#database.prepare("insert into cosid_slot (namespace, slot) values (?, ?)"),
+    };
   }
 
   /** The rows of slots as they are. */
@@ -80,25 +92,24 @@ export class ModelDatabase {
 
   /** Begins again with no rows, or with those of a namespace that was used before. */
   reset(settled: { limit: number; toleranceMs: number } | undefined): void {
-    this.#database.exec("delete from cosid_slot; delete from cosid_namespace");
+    const { clear, clearNamespace, settle, provision } = this.#own;
+    clear.run();
+    clearNamespace.run();
     if (settled !== undefined) {
       const { limit, toleranceMs } = settled;
-      this.#database.prepare("insert into cosid_namespace values (?, ?, ?)")
-        .run(namespace, limit, toleranceMs);
-      const insert = this.#database.prepare(
-        "insert into cosid_slot (namespace, slot) values (?, ?)",
-      );
-      for (let slot = 0; slot < limit; slot++) insert.run(namespace, slot);
+      settle.run(namespace, limit, toleranceMs);
+      for (let slot = 0; slot < limit; slot++) provision.run(namespace, slot);
     }
     this.#refresh();
   }
 
   /** Carries out a statement while the clock of the database is at a time. */
   execute(statement: Statement, nowMs: number): Execution {
-    const { text, values } = this.#renderer.render(statement, bindable);
+    const values: (bigint | string | null)[] = [];
+    const text = textOf(statement, values);
     const { statement: prepared, names, writes } = this.#prepare(text);
     if (nowMs !== this.#clockMs) {
-      this.#setClock.run(nowMs);
+      this.#own.setClock.run(nowMs);
       this.#clockMs = nowMs;
     }
     let result: QueryResult;
@@ -117,7 +128,7 @@ export class ModelDatabase {
   }
 
   #refresh(): void {
-    this.#rows = this.#look.all().map((row) => ({
+    this.#rows = this.#own.look.all().map((row) => ({
       slot: Number(row.slot),
       owner_key: row.owner_key === null ? null : String(row.owner_key),
       incarnation: row.incarnation === null ? null : String(row.incarnation),
@@ -142,6 +153,21 @@ export class ModelDatabase {
   }
 }
 
+/** Writes a statement out, every time: each store has identifiers of its own, so texts are found by text. */
+function textOf({ strings, parts }: Statement, values: (bigint | string | null)[]): string {
+  let text = strings[0] ?? "";
+  parts.forEach((part, index) => {
+    if (part instanceof Statement) text += textOf(part, values);
+    else if (part instanceof Identifier) text += part.parts.map(doubleQuoted).join(".");
+    else {
+      text += "?";
+      values.push(bindable(part));
+    }
+    text += strings[index + 1] ?? "";
+  });
+  return text;
+}
+
 function bindable(value: Bindable): string | bigint | null {
   if (typeof value === "boolean") return value ? 1n : 0n;
   return typeof value === "number" ? BigInt(value) : value;
@@ -149,13 +175,18 @@ function bindable(value: Bindable): string | bigint | null {
 
 const nowMillis = sql`(select now_ms from clock)`;
 
-/** What `columns` of the shipped dialect would say, without a query for each process that starts. */
-const columns: readonly ColumnInfo[] = [
-  ...sqliteDialect.schema("range", tablesOf()),
-  ...sqliteDialect.schema("slot", tablesOf()),
-].flatMap((schema) => [...schema.columns.keys()].map((name) => ({ name })));
+const schemas = {
+  range: sqliteDialect.schema("range", tablesOf()),
+  slot: sqliteDialect.schema("slot", tablesOf()),
+};
 
+const columns: readonly ColumnInfo[] = [...schemas.range, ...schemas.slot].flatMap((schema) =>
+  [...schema.columns.keys()].map((name) => ({ name }))
+);
+
+/** What the shipped dialect would say of its tables, without the cost for each process that starts. */
 const shared = {
+  schema: { value: (feature: Feature) => schemas[feature] },
   nowMillis: { value: nowMillis },
   columns: { value: () => Promise.resolve(columns) },
   weaknesses: { value: () => Promise.resolve([]) },

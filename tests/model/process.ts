@@ -12,8 +12,12 @@ import {
   StoreError,
   TimeoutError,
 } from "../../core/errors.ts";
-import type { SnowflakeIds } from "../../core/id/snowflake_ids.ts";
-import type { IdFormat } from "../../core/id/snowflake_ids.ts";
+import type {
+  HeldSnowflakeIdsOptions,
+  IdFormat,
+  SnowflakeIds,
+  SnowflakeIdsOptions,
+} from "../../core/id/snowflake_ids.ts";
 import type { SnowflakeLayout } from "../../core/id/snowflake_layout.ts";
 import type { SlotHold } from "../../core/slot/slot_hold.ts";
 import type { SlotLease, SlotLeaseData } from "../../core/slot/slot_lease.ts";
@@ -23,13 +27,14 @@ import type { Statement } from "../../core/sql/statement.ts";
 import { openStoreOver, type Store } from "../../core/store.ts";
 import type { Clocks } from "./clocks.ts";
 import { dialects, namespace, type SlotRow } from "./database.ts";
-import type { Command, Fault } from "./schedule.ts";
+import type { Befalling, Command, Fault } from "./schedule.ts";
 import type { Moment, World } from "./world.ts";
 
 type Of<T extends Command["do"]> = Extract<Command, { readonly do: T }>;
 
 /** What a process has of a slot. */
-interface Tenure {
+export interface Tenure {
+  readonly process: Process;
   readonly lease: SlotLease;
   readonly hold: SlotHold | undefined;
   readonly generators: Generator[];
@@ -37,10 +42,14 @@ interface Tenure {
   usedByHandMs: number | undefined;
   /** How many ids were made by hand in each unit. */
   readonly byHand: Map<number, number>;
+  /** Whether it may be stamped from. */
+  readonly stamps: boolean;
   /** Whether its release was asked for, so that nothing may be stamped. */
   released: boolean;
   /** Whether it was released behind its back. */
   copyReleased: boolean;
+  /** Lets the owner key be used again. */
+  readonly leave: () => void;
 }
 
 interface Generator {
@@ -82,7 +91,8 @@ export class Process implements Client {
   readonly #confirmed = new Map<string, Confirmed>();
   readonly #store: Promise<Store>;
   #befallen = 0;
-  #keysInUse = new Set<string>();
+  /** Whether an acquire is under way with the owner key of the process, or one of its leases has it. */
+  #keyInUse: object | undefined;
 
   /**
    * Starts one.
@@ -111,17 +121,20 @@ export class Process implements Client {
   }
 
   transaction<T>(script: TransactionScript<T>, { name }: QueryOptions): Promise<T> {
+    // It begins when it is sent; only its first statement waits with the clock of then.
+    const steps = script();
+    const first = steps.next();
     return this.#send(name, (nowMs) => {
-      const steps = script();
       let last: Omit<Carried<T>, "value"> = {
         result: { rows: [], affected: 0 },
         incarnation: undefined,
         isWrite: false,
       };
-      let step = steps.next();
+      let [step, atMs] = [first, nowMs];
       while (!step.done) {
-        last = this.#carryOut(step.value, { name, nowMs });
+        last = this.#carryOut(step.value, { name, nowMs: atMs });
         step = steps.next(last.result);
+        atMs = this.#world.storeMs;
       }
       return { ...last, value: step.value };
     });
@@ -136,48 +149,63 @@ export class Process implements Client {
   }
 
   /** Lets something befall a later statement. */
-  befall({ fault, after }: Of<"fault">): void {
-    if (this.#faults.length < 4) this.#faults.push({ fault, after });
+  befall(suffers: Befalling | null): void {
+    if (suffers !== null && this.#faults.length < 4) this.#faults.push({ ...suffers });
   }
 
   /** Acquires, and keeps what it gets. */
   acquire(command: Of<"acquire">): void {
     const { schedule, rules, database } = this.#world;
     const { ttlMs, toleranceMs, limit, marginMs } = schedule;
-    const mayUseKey = command.ownKey && !this.#keysInUse.has(this.key);
-    const ownerKey = mayUseKey ? this.key : this.#world.unique("key");
-    const maxAheadMs = schedule.maxAheadMs < 0 ? ttlMs + toleranceMs : schedule.maxAheadMs;
+    const hasOwnKey = command.ownKey && this.#keyInUse === undefined;
+    const ownerKey = hasOwnKey ? this.key : this.#world.unique("key");
+    // That of a generator is about the generator.
+    const isUsual = schedule.maxAheadMs < 0 || command.as === "ids";
+    const maxAheadMs = isUsual ? ttlMs + toleranceMs : schedule.maxAheadMs;
     const options = {
       ...{ namespace, limit, ttlMs, toleranceMs, ownerKey },
-      maxAheadMs: schedule.maxAheadMs < 0 ? undefined : maxAheadMs,
+      maxAheadMs: isUsual ? undefined : maxAheadMs,
       preferredSlot: command.preferred >= 0 && command.preferred < limit
         ? command.preferred
         : undefined,
     };
     const started = { rows: database.rows, step: this.#world.step, befallen: this.#befallen };
-    const isClean = () =>
-      started.step === this.#world.step && started.befallen === this.#befallen;
+    const isClean = () => started.step === this.#world.step && started.befallen === this.#befallen;
     const terms = { nowMs: this.#world.storeMs, ownerKey, maxAheadMs };
+    this.befall(command.suffers);
     this.acquiring = ownerKey;
-    this.#keysInUse.add(ownerKey);
-    const made = async () => {
+    const use = {};
+    if (hasOwnKey) this.#keyInUse = use;
+    const leave = () => {
+      if (this.#keyInUse === use) this.#keyInUse = undefined;
+    };
+    const made = async (): Promise<Pick<Tenure, "generators" | "hold" | "lease">> => {
       const { slots } = await this.#store;
-      if (command.as === "lease") return { lease: await slots.acquire(options), hold: undefined };
-      const background = command.as === "background";
-      const hold = await slots.hold({ ...options, marginMs, background });
-      return { lease: hold.lease, hold };
+      const generators: Generator[] = [];
+      if (command.as === "lease") {
+        return { lease: await slots.acquire(options), hold: undefined, generators };
+      }
+      if (command.as === "ids") {
+        const ids = await this.#open({ ...options, marginMs });
+        generators.push({ ids, last: -1 });
+        return { lease: ids.hold.lease, hold: ids.hold, generators };
+      }
+      const [background, stamps] = [command.as === "background", command.as !== "job"];
+      const hold = await slots.hold({ ...options, marginMs, background, stamps });
+      return { lease: hold.lease, hold, generators };
     };
     this.#run(
       made(),
-      ({ lease, hold }) => {
+      ({ lease, hold, generators }) => {
         const { slot, fence } = lease;
         const tenancy = rules.tenancies.get(lease.incarnation);
         if (tenancy) Object.assign(tenancy, { slot, fence });
-        this.#tenures.push({
-          ...{ lease, hold, generators: [], usedByHandMs: undefined, byHand: new Map() },
-          ...{ released: false, copyReleased: false },
+        this.#keep({
+          process: this,
+          ...{ lease, hold, generators, usedByHandMs: undefined, byHand: new Map() },
+          ...{ stamps: command.as !== "job", released: false, copyReleased: false, leave },
         });
-        hold?.signal.addEventListener("abort", () => this.#keysInUse.delete(ownerKey));
+        hold?.signal.addEventListener("abort", leave);
         if (!isClean()) return;
         const own = started.rows.filter((row) => row.owner_key === ownerKey && isOpen(row, terms));
         if (own.length > 0 && !own.some((row) => row.slot === slot)) {
@@ -185,7 +213,7 @@ export class Process implements Client {
         }
       },
       (error) => {
-        this.#keysInUse.delete(ownerKey);
+        leave();
         if (!isClean()) return isFailure(error) || error instanceof SlotsExhaustedError;
         if (!(error instanceof SlotsExhaustedError)) return false;
         const { rows } = database;
@@ -203,9 +231,8 @@ export class Process implements Client {
   }
 
   /** Renews a lease, or a copy of it. */
-  renew({ which, copy }: Of<"renew">): void {
-    const tenure = this.#tenure(which);
-    if (tenure === undefined) return;
+  renew(tenure: Tenure, { copy, suffers }: Of<"renew">): void {
+    this.befall(suffers);
     const { lease, hold } = tenure;
     const renewed = async () => {
       const { slots } = await this.#store;
@@ -217,9 +244,8 @@ export class Process implements Client {
   }
 
   /** Releases a lease. */
-  release({ which, tells, copy }: Of<"release">): void {
-    const tenure = this.#tenure(which);
-    if (tenure === undefined) return;
+  release(tenure: Tenure, { tells, copy, suffers }: Of<"release">): void {
+    this.befall(suffers);
     const { lease, hold, usedByHandMs, generators } = tenure;
     const isTold = tells && generators.length === 0;
     const lastUsedMs = isTold ? usedByHandMs ?? lease.floorMs - 1 : undefined;
@@ -232,43 +258,47 @@ export class Process implements Client {
     if (copy) tenure.copyReleased = true;
     else {
       tenure.released = true;
-      this.#keysInUse.delete(lease.ownerKey);
+      tenure.leave();
     }
     this.#run(done(), () => {}, isFailure);
   }
 
   /** Opens a generator. */
-  generate({ which, over }: Of<"generator">): void {
-    const tenure = this.#tenure(which);
-    if (tenure?.hold === undefined || tenure.usedByHandMs !== undefined) return;
-    const { hold, generators } = tenure;
+  generate(tenure: Tenure, { over }: Of<"generator">): void {
+    if (tenure.hold === undefined || tenure.usedByHandMs !== undefined) return;
+    const { hold, generators, stamps } = tenure;
     if (over === "otherLayout" && generators.length === 0) return;
     if (over === "hold" && generators.length >= 3) return;
-    const { layout, schedule: { idsAheadMs: maxAheadMs, format } } = this.#world;
+    const { layout } = this.#world;
     const asked = {
-      copy: { hold: copyOfHold(hold), layout },
-      hold: { hold, layout },
+      copy: { hold: copyOfHold(hold) },
+      hold: { hold },
       otherLayout: { hold, layout: { ...layout, sequenceBits: layout.sequenceBits + 1 } },
     }[over];
-    const open = async (): Promise<SnowflakeIds<IdFormat>> =>
-      await (await this.#store).snowflakeIds<IdFormat>({ ...asked, format, maxAheadMs });
     this.#run(
-      open(),
+      this.#open(asked),
       (ids) => {
         generators.push({ ids, last: -1 });
-        if (over !== "hold") {
+        if (over !== "hold" || !stamps) {
           this.#world.rules.broken("ids", `a generator was given over ${over}`);
         }
       },
-      (error) => over !== "hold" && error instanceof InvalidArgumentError,
+      (error) => (over !== "hold" || !stamps) && error instanceof InvalidArgumentError,
     );
   }
 
+  async #open(
+    options: HeldSnowflakeIdsOptions<IdFormat> | SnowflakeIdsOptions<IdFormat>,
+  ): Promise<SnowflakeIds<IdFormat>> {
+    const { layout, schedule: { idsAheadMs: maxAheadMs, format } } = this.#world;
+    const store = await this.#store;
+    return await store.snowflakeIds<IdFormat>({ layout, ...options, format, maxAheadMs });
+  }
+
   /** Makes ids without waiting. */
-  stamp({ which, by, count }: Of<"stamp">): void {
-    const tenure = this.#tenure(which);
-    const generator = tenure?.generators[by % Math.max(1, tenure.generators.length)];
-    if (tenure === undefined || generator === undefined) return;
+  stamp(tenure: Tenure, { by, count }: Of<"stamp">): void {
+    const generator = tenure.generators[by % Math.max(1, tenure.generators.length)];
+    if (generator === undefined) return;
     try {
       for (let made = 0; made < count; made++) {
         const id = generator.ids.tryNext();
@@ -281,10 +311,9 @@ export class Process implements Client {
   }
 
   /** Makes ids, and waits for them. */
-  next({ which, by, count }: Of<"next">): void {
-    const tenure = this.#tenure(which);
-    const generator = tenure?.generators[by % Math.max(1, tenure.generators.length)];
-    if (tenure === undefined || generator === undefined) return;
+  next(tenure: Tenure, { by, count }: Of<"next">): void {
+    const generator = tenure.generators[by % Math.max(1, tenure.generators.length)];
+    if (generator === undefined) return;
     this.#run(
       generator.ids.nextMany(count),
       (ids) => {
@@ -297,9 +326,8 @@ export class Process implements Client {
   }
 
   /** Stamps a unit of the window without a generator. */
-  stampByHand({ which, before }: Of<"byHand">): void {
-    const tenure = this.#tenure(which);
-    if (tenure === undefined || tenure.released || tenure.generators.length > 0) return;
+  stampByHand(tenure: Tenure, { before }: Of<"byHand">): void {
+    if (tenure.released || !tenure.stamps || tenure.generators.length > 0) return;
     const { layout, rules } = this.#world;
     const { lease, byHand } = tenure;
     const { epochMs, unitMs, slotBits, sequenceBits } = layout;
@@ -315,9 +343,8 @@ export class Process implements Client {
   }
 
   /** Asks whether a lease is held. */
-  ask({ which }: Of<"held">): void {
-    const tenure = this.#tenure(which);
-    if (tenure) this.#isHeld(tenure);
+  ask(tenure: Tenure): void {
+    this.#isHeld(tenure);
   }
 
   /** Compares what it believes with what is so. */
@@ -326,7 +353,7 @@ export class Process implements Client {
   }
 
   /** The holds that may be trusted, each with its slot. */
-  *trusted(): Generator_<{ slot: number; isHeld: () => boolean; isExcused: () => boolean }> {
+  *trusted(): Iterable<{ slot: number; isHeld: () => boolean; isExcused: () => boolean }> {
     for (const tenure of this.#tenures) {
       const { hold, lease, released, copyReleased } = tenure;
       if (hold === undefined || released || copyReleased || hold.signal.aborted) continue;
@@ -339,6 +366,11 @@ export class Process implements Client {
         isExcused: () => this.#world.trueMs - confirmed.sentTrueMs >= confirmed.lastsMs,
       };
     }
+  }
+
+  #keep(tenure: Tenure): void {
+    this.#tenures.push(tenure);
+    this.#world.tenures.push(tenure);
   }
 
   #isHeld({ hold, lease }: Tenure): boolean {
@@ -358,11 +390,6 @@ export class Process implements Client {
     const { marginMs } = this.#world.schedule;
     return this.clocks.monotonicMs() < monotonicMs - marginMs &&
       this.clocks.wallMs() < wallMs - marginMs;
-  }
-
-  #tenure(which: number): Tenure | undefined {
-    const { length } = this.#tenures;
-    return length === 0 ? undefined : this.#tenures[length - 1 - which % Math.min(2, length)];
   }
 
   #made(tenure: Tenure, generator: Generator, given: bigint | number | string): void {
@@ -535,8 +562,6 @@ export class Process implements Client {
     this.#world.rules.broken("errors", text);
   }
 }
-
-type Generator_<T> = Iterable<T>;
 
 /** The layout of all ids of a schedule. */
 export function layoutOf(

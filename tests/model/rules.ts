@@ -11,7 +11,8 @@ import type { SlotRow } from "./database.ts";
 export const rules = {
   ids: "no id is made twice, and each lies within the window that the row gave its holder",
   windows: "the windows of a slot do not overlap, and rise from each fence to the next",
-  fence: "an acquire raises the fence by one, nothing else does, and who was replaced changes no row",
+  fence:
+    "an acquire raises the fence by one, nothing else does, and who was replaced changes no row",
   ceiling: "a holder believes no ceiling above the row's",
   trust: "trust is never counted from the answer",
   held: "no two trust one slot while the clocks run true",
@@ -74,14 +75,14 @@ export interface Tenancy {
 export class Rules {
   /** The first rule that was broken; what the library catches must not hide it. */
   violation: Violation | undefined;
-  readonly #only: Rule | undefined;
+  readonly #only: readonly Rule[] | undefined;
   readonly #windows = new Map<number, Window[]>();
   readonly #ids = new Set<number>();
   /** What each incarnation is known by. */
   readonly tenancies = new Map<string, Tenancy>();
 
-  /** @param only The one rule that counts; all do unless given. */
-  constructor(only?: Rule) {
+  /** @param only The rules that count; all do unless given. */
+  constructor(only?: readonly Rule[]) {
     this.#only = only;
   }
 
@@ -91,9 +92,9 @@ export class Rules {
   }
 
   /** Says that a rule is broken. */
-  broken(rule: Rule, what: string): void {
-    if (this.#only !== undefined && this.#only !== rule) return;
-    this.violation ??= new Violation(rule, what);
+  broken(rule: Rule, what: { toString(): string }): void {
+    if (this.#only?.includes(rule) === false) return;
+    this.violation ??= new Violation(rule, what.toString());
   }
 
   /** Looks at what a statement did to the rows. */
@@ -101,7 +102,9 @@ export class Rules {
     { name, incarnation, nowMs }: Statement,
     { before, after }: { before: readonly SlotRow[]; after: readonly SlotRow[] },
   ): void {
-    if (name === "slot.provision" || name === "slot.namespace") return this.#provisioned(before, after);
+    if (name === "slot.provision" || name === "slot.namespace") {
+      return this.#provisioned(before, after);
+    }
     let changed = 0;
     after.forEach((row, index) => {
       const old = before[index];
@@ -111,7 +114,7 @@ export class Rules {
       if (isSame(old, row)) return;
       changed++;
       const tenancy = this.tenancies.get(incarnation ?? "");
-      const what = `${name} made ${show(old)} ${show(row)}`;
+      const what = { toString: () => `${name} made ${show(old)} ${show(row)}` };
       if (tenancy === undefined) this.broken("fence", `${what}, and is nobody's`);
       else if (name === "slot.acquire") this.#acquired(old, row, { nowMs, tenancy, what });
       else this.#changed(old, row, { tenancy, name, incarnation, what });
@@ -130,14 +133,20 @@ export class Rules {
     const index = windows.findIndex((window) => window.fence === fence);
     const window = windows[index];
     if (window === undefined) {
-      return this.broken("ids", `slot ${slot} never had fence ${fence}, under which ${id} was made`);
+      return this.broken(
+        "ids",
+        `slot ${slot} never had fence ${fence}, under which ${id} was made`,
+      );
     }
     const { floorMs, ceilingMs, endMs } = window;
     if (firstMs < floorMs || lastMs > ceilingMs) {
       this.broken("ids", `${firstMs} to ${lastMs} is not within ${floorMs} to ${ceilingMs}`);
     }
     if (lastMs > endMs) {
-      this.broken("ids", `${firstMs} to ${lastMs} is behind ${endMs}, the last use of who released`);
+      this.broken(
+        "ids",
+        `${firstMs} to ${lastMs} is behind ${endMs}, the last use of who released`,
+      );
     }
     const next = windows[index + 1];
     if (next !== undefined && lastMs >= next.floorMs) {
@@ -183,7 +192,7 @@ export class Rules {
   #acquired(
     old: SlotRow,
     row: SlotRow,
-    { nowMs, tenancy, what }: { nowMs: number; tenancy: Tenancy; what: string },
+    { nowMs, tenancy, what }: { nowMs: number; tenancy: Tenancy; what: { toString(): string } },
   ): void {
     if (row.fence !== old.fence + 1) this.broken("fence", what);
     const isFree = old.owner_key === null || old.expires_at <= nowMs ||
@@ -218,13 +227,15 @@ export class Rules {
       tenancy: Tenancy;
       name: string;
       incarnation: string | undefined;
-      what: string;
+      what: { toString(): string };
     },
   ): void {
     if (row.fence !== old.fence) this.broken("fence", what);
     const isHolder = old.incarnation === incarnation && old.slot === tenancy.slot &&
       old.fence === tenancy.fence;
-    if (!isHolder) this.broken("fence", `${what}, of which fence ${tenancy.fence} is not the holder`);
+    if (!isHolder) {
+      this.broken("fence", `${what}, of which fence ${tenancy.fence} is not the holder`);
+    }
     const window = this.#windows.get(row.slot)?.find(({ fence }) => fence === row.fence);
     if (window === undefined) return this.broken("windows", what);
     if (row.floor_ms !== old.floor_ms || row.ceiling_ms < old.ceiling_ms) {

@@ -39,71 +39,75 @@ export type Fault =
   /** The database rolls it back. */
   | "deadlock";
 
-/** Something that happens. `which` counts the leases of a process, and `by` the generators of one. */
+/** A fault of the statement that comes after so many others. */
+export interface Befalling {
+  readonly fault: Fault;
+  readonly after: number;
+}
+
+/**
+ * Something that happens. `lease` counts the leases that processes have, from the latest back, and `by`
+ * the generators of one.
+ */
 export type Command =
   | {
     readonly do: "acquire";
     readonly process: number;
-    /** A lease without a hold, a hold that is renewed by hand, or one that renews itself. */
-    readonly as: "background" | "hold" | "lease";
+    /**
+     * A lease without a hold, a hold that is renewed by hand, one that renews itself, one that stamps
+     * nothing, or a generator with a hold of its own.
+     */
+    readonly as: "background" | "hold" | "ids" | "job" | "lease";
     /** Whether it has the owner key of the process, or one of its own. */
     readonly ownKey: boolean;
     readonly preferred: number;
+    readonly suffers: Befalling | null;
   }
   | {
     readonly do: "renew";
-    readonly process: number;
-    readonly which: number;
+    readonly lease: number;
     /** Whether a copy of the lease is given. */
     readonly copy: boolean;
+    readonly suffers: Befalling | null;
   }
   | {
     readonly do: "release";
-    readonly process: number;
-    readonly which: number;
+    readonly lease: number;
     /** Whether it tells what was stamped last, where the library does not know. */
     readonly tells: boolean;
     readonly copy: boolean;
+    readonly suffers: Befalling | null;
   }
   /** The process ends without a word, and another starts in its place. */
   | { readonly do: "crash"; readonly process: number; readonly sameKey: boolean }
   | {
     readonly do: "generator";
-    readonly process: number;
-    readonly which: number;
+    readonly lease: number;
     /** What is asked for: one over the hold, over a copy of it, or one of another layout. */
     readonly over: "copy" | "hold" | "otherLayout";
   }
   | {
     readonly do: "stamp";
-    readonly process: number;
-    readonly which: number;
+    readonly lease: number;
     readonly by: number;
     readonly count: number;
   }
   /** Asks for ids, and waits for them. */
   | {
     readonly do: "next";
-    readonly process: number;
-    readonly which: number;
+    readonly lease: number;
     readonly by: number;
     readonly count: number;
   }
   /** Stamps a unit of the window without a generator, so many units before the last. */
   | {
     readonly do: "byHand";
-    readonly process: number;
-    readonly which: number;
+    readonly lease: number;
     readonly before: number;
   }
-  | { readonly do: "held"; readonly process: number; readonly which: number }
-  /** Befalls the statement of the process that comes after so many others. */
-  | {
-    readonly do: "fault";
-    readonly process: number;
-    readonly fault: Fault;
-    readonly after: number;
-  }
+  | { readonly do: "held"; readonly lease: number }
+  /** Befalls a statement that the process sends by itself. */
+  | { readonly do: "fault"; readonly process: number; readonly suffers: Befalling }
   /** Carries out, or answers, one of the statements that wait. */
   | { readonly do: "late"; readonly index: number }
   /** Time passes. The timers of the processes whose bit is set do not fire meanwhile. */
@@ -161,9 +165,15 @@ const faults: readonly Fault[] = [
 ];
 
 const process = fc.nat(3);
-const which = fc.nat(1);
+const lease = fc.nat(5);
 const by = fc.nat(2);
 const flag = fc.boolean();
+
+const befalling: fc.Arbitrary<Befalling> = fc.record({
+  fault: fc.constantFrom(...faults),
+  after: fc.constantFrom(0, 0, 1, 1, 2),
+});
+const maybe = fc.option(befalling, { freq: 2 });
 
 function doing<T extends Command["do"]>(name: T): fc.Arbitrary<T> {
   return fc.constant(name);
@@ -188,28 +198,39 @@ const commonly: readonly fc.WeightedArbitrary<Command>[] = [
     arbitrary: fc.record({
       do: doing("acquire"),
       process,
-      as: fc.constantFrom("background", "background", "hold", "hold", "lease"),
+      as: fc.constantFrom(
+        "ids",
+        "ids",
+        "ids",
+        "background",
+        "hold",
+        "hold",
+        "job",
+        "lease",
+        "lease",
+      ),
       ownKey: flag,
       preferred: fc.integer({ min: -1, max: 3 }),
+      suffers: maybe,
     }),
   },
   {
     weight: 12,
     arbitrary: fc.record({
       do: doing("renew"),
-      process,
-      which,
+      lease,
       copy: fc.nat(5).map((n) => n === 5),
+      suffers: maybe,
     }),
   },
   {
     weight: 8,
     arbitrary: fc.record({
       do: doing("release"),
-      process,
-      which,
+      lease,
       tells: flag,
       copy: fc.nat(7).map((n) => n === 7),
+      suffers: maybe,
     }),
   },
   { weight: 4, arbitrary: fc.record({ do: doing("crash"), process, sameKey: flag }) },
@@ -217,8 +238,7 @@ const commonly: readonly fc.WeightedArbitrary<Command>[] = [
     weight: 6,
     arbitrary: fc.record({
       do: doing("generator"),
-      process,
-      which,
+      lease,
       over: fc.constantFrom("hold", "hold", "hold", "hold", "copy", "otherLayout"),
     }),
   },
@@ -226,12 +246,11 @@ const commonly: readonly fc.WeightedArbitrary<Command>[] = [
     weight: 14,
     arbitrary: fc.record({
       do: doing("stamp"),
-      process,
-      which,
+      lease,
       by,
-      count: fc.oneof({ weight: 3, arbitrary: fc.integer({ min: 1, max: 6 }) }, {
+      count: fc.oneof({ weight: 2, arbitrary: fc.integer({ min: 1, max: 10 }) }, {
         weight: 1,
-        arbitrary: fc.integer({ min: 1, max: 60 }),
+        arbitrary: fc.integer({ min: 1, max: 100 }),
       }),
     }),
   },
@@ -239,21 +258,19 @@ const commonly: readonly fc.WeightedArbitrary<Command>[] = [
     weight: 3,
     arbitrary: fc.record({
       do: doing("next"),
-      process,
-      which,
+      lease,
       by,
       count: fc.integer({ min: 1, max: 20 }),
     }),
   },
-  { weight: 4, arbitrary: fc.record({ do: doing("byHand"), process, which, before: fc.nat(3) }) },
-  { weight: 4, arbitrary: fc.record({ do: doing("held"), process, which }) },
+  { weight: 4, arbitrary: fc.record({ do: doing("byHand"), lease, before: fc.nat(3) }) },
+  { weight: 4, arbitrary: fc.record({ do: doing("held"), lease }) },
   {
-    weight: 12,
+    weight: 6,
     arbitrary: fc.record({
       do: doing("fault"),
       process,
-      fault: fc.constantFrom(...faults),
-      after: fc.nat(2),
+      suffers: befalling,
     }),
   },
   { weight: 8, arbitrary: fc.record({ do: doing("late"), index: fc.nat(3) }) },
@@ -323,5 +340,7 @@ export const schedules: fc.Arbitrary<Schedule> = fc.oneof(
 
 /** A schedule as it is printed: the world, then a line for each command. */
 export function printed({ commands, ...world }: Schedule): string {
-  return [JSON.stringify(world), ...commands.map((command) => JSON.stringify(command))].join("\n  ");
+  return [JSON.stringify(world), ...commands.map((command) => JSON.stringify(command))].join(
+    "\n  ",
+  );
 }

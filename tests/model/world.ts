@@ -11,8 +11,8 @@
 import { setImmediate } from "node:timers";
 import type { SnowflakeLayout } from "../../core/id/snowflake_layout.ts";
 import { Clocks } from "./clocks.ts";
-import { ModelDatabase } from "./database.ts";
-import { layoutOf, Process } from "./process.ts";
+import type { ModelDatabase } from "./database.ts";
+import { layoutOf, Process, type Tenure } from "./process.ts";
 import { type Rule, Rules } from "./rules.ts";
 import type { Command, Schedule } from "./schedule.ts";
 
@@ -34,6 +34,8 @@ export interface Done {
 /** When every schedule begins. */
 const startMs = 1_700_000_000_000;
 const epochMs = startMs - 1_000_000;
+/** How many leases commands reach. */
+const mostLeases = 6;
 /** More timers than any schedule fires while time passes once. */
 const mostTimers = 1_000;
 
@@ -45,6 +47,8 @@ export class World {
   readonly layout: SnowflakeLayout;
   /** What the network and the database have not come to yet. */
   readonly waiting: (() => void)[] = [];
+  /** What the processes have, in the order in which they got it. */
+  tenures: Tenure[] = [];
   /** How many commands there were. */
   step = 0;
   /** How many statements were carried out. */
@@ -62,9 +66,9 @@ export class World {
    *
    * @param database The database, which begins again.
    * @param schedule What is to happen.
-   * @param only The one rule that counts; all do unless given.
+   * @param only The rules that count; all do unless given.
    */
-  constructor(database: ModelDatabase, schedule: Schedule, only?: Rule) {
+  constructor(database: ModelDatabase, schedule: Schedule, only?: readonly Rule[]) {
     this.database = database;
     this.schedule = schedule;
     this.rules = new Rules(only);
@@ -118,26 +122,26 @@ export class World {
       case "acquire":
         return this.#process(command).acquire(command);
       case "renew":
-        return this.#process(command).renew(command);
+        return this.#with(command, (tenure) => tenure.process.renew(tenure, command));
       case "release":
-        return this.#process(command).release(command);
+        return this.#with(command, (tenure) => tenure.process.release(tenure, command));
       case "crash":
         return this.#crash(command);
       case "generator":
-        return this.#process(command).generate(command);
+        return this.#with(command, (tenure) => tenure.process.generate(tenure, command));
       case "stamp":
         this.isStamping = true;
-        this.#process(command).stamp(command);
+        this.#with(command, (tenure) => tenure.process.stamp(tenure, command));
         this.isStamping = false;
         return;
       case "next":
-        return this.#process(command).next(command);
+        return this.#with(command, (tenure) => tenure.process.next(tenure, command));
       case "byHand":
-        return this.#process(command).stampByHand(command);
+        return this.#with(command, (tenure) => tenure.process.stampByHand(tenure, command));
       case "held":
-        return this.#process(command).ask(command);
+        return this.#with(command, (tenure) => tenure.process.ask(tenure));
       case "fault":
-        return this.#process(command).befall(command);
+        return this.#process(command).befall(command.suffers);
       case "late":
         this.waiting.splice(command.index % Math.max(1, this.waiting.length), 1)[0]?.();
         return;
@@ -156,6 +160,12 @@ export class World {
         };
         return;
     }
+  }
+
+  #with({ lease }: { readonly lease: number }, act: (tenure: Tenure) => void): void {
+    const { length } = this.tenures;
+    const tenure = this.tenures[length - 1 - lease % Math.min(mostLeases, length)];
+    if (tenure) act(tenure);
   }
 
   #process({ process }: { readonly process: number }): Process {
@@ -184,6 +194,7 @@ export class World {
     const index = process % this.#processes.length;
     const old = this.#process({ process });
     old.ended = true;
+    this.tenures = this.tenures.filter((tenure) => tenure.process !== old);
     const key = sameKey ? old.key : this.unique("restarted process");
     this.#processes[index] = this.#start(index, { wallMs: old.clocks.wallMs(), key });
   }
