@@ -524,7 +524,10 @@ for (
 ) {
   test(`a key that is not exact is reported, with ${words}`, async (fixture) => {
     const { warnings } = await openStore(fixture.pool(), fixture.options);
-    assertEquals(warnings.filter((text) => text.includes(words)).length, 1);
+    const columns = warnings.filter((text) => text.includes(words))
+      .map((text) => /Column (\w+)/.exec(text)?.[1] ?? "");
+    const texts = ["last_owner_key", "namespace", "namespace", "owner_key", "range_key"];
+    assertEquals(columns.sort(), texts);
   }, settings);
 }
 
@@ -589,6 +592,46 @@ test("a next value of floating point is refused, for it could be given twice", a
     "must be bigint",
   );
 });
+
+test("an integer of slots that has no 64 bits is refused, for two could become one", async (fixture) => {
+  const pool = fixture.pool();
+  await openStore(pool, fixture.options);
+  const { slotTable, namespaceTable } = fixture.options;
+  const columns = [
+    ...["fence", "expires_at", "floor_ms", "ceiling_ms", "next_floor_ms"]
+      .map((column) => [slotTable, column]),
+    [namespaceTable, "tolerance_ms"],
+  ];
+  for (const [table, column] of columns) {
+    for (const type of ["real", "integer", "numeric(20)"]) {
+      await fixture.admin.unsafe(`alter table "${table}" alter column ${column} ${type}`);
+      await assertRejects(
+        () => openStore(pool, fixture.options),
+        ConfigurationError,
+        `column ${column} of table ${table} cannot be used`,
+      );
+    }
+    await fixture.admin.unsafe(
+      `alter table "${table}" alter column ${column} bigint default 0 not null`,
+    );
+  }
+  await assertExact(await openStore(pool, fixture.options));
+});
+
+for (const option of ["slotTable", "namespaceTable"] as const) {
+  test(`a temporary table is reported or refused, also as ${option}`, async (fixture) => {
+    const { [option]: table, ...others } = fixture.options;
+    await openStore(fixture.pool(), fixture.options);
+    const pool = fixture.pool({ max: 1 });
+    const open = () => openStore(pool, { ...others, [option]: "lost", exclusive: true });
+    await pool.unsafe(`create local temporary table "lost" as select * from "${table}"`);
+    await assertRejects(open, ConfigurationError, "table lost is temporary");
+    await pool.unsafe(`drop table "lost"`);
+    await pool.unsafe(`create global temporary table "lost" as select * from "${table}"`);
+    const { warnings } = await open();
+    assertEquals(warnings.filter((text) => text.includes("Table lost is temporary")).length, 1);
+  });
+}
 
 test("a database in memory and a temporary table are reported, one of a connection is refused", async (fixture) => {
   const { warnings } = await openStore(fixture.pool(), fixture.options);

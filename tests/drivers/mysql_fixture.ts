@@ -45,8 +45,10 @@ export interface MysqlFixture extends AsyncDisposable {
   killWaiting(what?: "connection" | "query"): Promise<void>;
   /** Creates the table as the library does, or with another text of its key or its end. */
   createTable(parts?: { key?: string; more?: string; end?: string }): Promise<void>;
-  /** Creates a user with privileges on the table; dropped at the end. Returns the URL. */
+  /** Creates a user with privileges on the table of ranges; dropped at the end. Returns the URL. */
   userWith(privileges: string | undefined, password?: string): Promise<string>;
+  /** Creates a user with privileges on all of the tables, who must be there; dropped at the end. */
+  userWithSlots(privileges: string): Promise<string>;
   /** Sets a global variable; it is set back at the end. */
   setGlobal(name: string, value: string): Promise<void>;
 }
@@ -77,21 +79,18 @@ async function openFixture(url: string): Promise<MysqlFixture> {
   const accounts: string[] = [];
   const globals = new Map<string, string>();
 
-  const createUser = async (grant: (account: string) => string | undefined, password = "") => {
+  const createUser = async (granted: readonly string[], password = "") => {
     const user = uniqueName("u");
     const account = `'${user}'@'${seen?.host}'`;
     await admin(`create user ${account} identified by '${password}'`);
     accounts.push(account);
-    const granted = grant(account);
-    if (granted !== undefined) await admin(granted);
+    for (const privileges of granted) await admin(`grant ${privileges} to ${account}`);
     const uri = new URL(rootUri);
     uri.username = user;
     uri.password = password;
     return { user, uri: uri.href };
   };
-  const { user, uri } = await createUser((account) =>
-    `grant all on \`${seen?.name}\`.* to ${account}`
-  );
+  const { user, uri } = await createUser([`all on \`${seen?.name}\`.*`]);
   /** Its transactions. The table of them is renewed only when nobody has read it for a while. */
   const transactions = async () => {
     const [row] = await admin("show engine innodb status");
@@ -137,11 +136,12 @@ async function openFixture(url: string): Promise<MysqlFixture> {
       );
     },
     async userWith(privileges, password) {
-      const { uri } = await createUser(
-        (account) => privileges && `grant ${privileges} on \`${table}\` to ${account}`,
-        password,
-      );
-      return uri;
+      const granted = privileges === undefined ? [] : [`${privileges} on \`${table}\``];
+      return (await createUser(granted, password)).uri;
+    },
+    async userWithSlots(privileges) {
+      const granted = Object.values(tables).map((one) => `${privileges} on \`${one}\``);
+      return (await createUser(granted)).uri;
     },
     async setGlobal(name, value) {
       const [row] = await admin(`select @@global.${name} as value`);

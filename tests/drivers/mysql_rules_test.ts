@@ -1,6 +1,12 @@
 import { assert, assertEquals, assertGreater, assertInstanceOf, assertRejects } from "@std/assert";
 import { openStore } from "../../dialects/mysql/mod.ts";
-import { ConfigurationError, ReserveConflictError, SchemaError, StoreError } from "../../mod.ts";
+import {
+  ConfigurationError,
+  ReserveConflictError,
+  SchemaError,
+  type Store,
+  StoreError,
+} from "../../mod.ts";
 import {
   assertExactInAllWays,
   lockRow,
@@ -10,7 +16,7 @@ import {
   withSessions,
 } from "./mysql_fixture.ts";
 import { assertContiguous, settles, sorted, uniqueName } from "./ranges.ts";
-import { assertExact, assertStoreError } from "./stores.ts";
+import { assertExact, assertExactRanges, assertExactSlots, assertStoreError } from "./stores.ts";
 
 const plans = ["statement", "transaction"] as const;
 
@@ -341,6 +347,137 @@ testEach("a table that no transaction keeps is refused by its engine", async (fi
   });
 });
 
+/** The tables of slots as the library makes them, so far as the tests change them. */
+function slotTables({ collation, options }: MysqlFixture): {
+  namespace: (parts?: { key?: string; length?: number; engine?: string }) => string;
+  slot: (parts?: { key?: string; length?: number; engine?: string }) => string;
+} {
+  const text = (length: number) => `varchar(${length}) character set utf8mb4 collate ${collation}`;
+  return {
+    namespace: ({ key = "primary key (namespace)", length = 100, engine = "InnoDB" } = {}) =>
+      `create table \`${options.namespaceTable}\` (namespace ${text(length)} not null,
+        slot_limit integer not null, tolerance_ms bigint not null${key && `, ${key}`}
+      ) engine = ${engine}`,
+    slot: ({ key = "primary key (namespace, slot)", length = 100, engine = "InnoDB" } = {}) =>
+      `create table \`${options.slotTable}\` (namespace ${text(length)} not null,
+        slot integer not null, owner_key ${text(255)} null, incarnation char(36) null,
+        last_owner_key ${text(255)} null, fence bigint not null default 0,
+        expires_at bigint not null default 0, floor_ms bigint not null default 0,
+        ceiling_ms bigint not null default 0, next_floor_ms bigint not null default 0
+        ${key && `, ${key}`}
+      ) engine = ${engine}`,
+  };
+}
+
+/** Opens a store whose tables of slots were made before, and drops them again. */
+async function openOver(
+  fixture: MysqlFixture,
+  statements: readonly string[],
+  check: (open: () => Promise<Store>) => Promise<void>,
+): Promise<void> {
+  const { slotTable, namespaceTable } = fixture.options;
+  for (const statement of statements) await fixture.admin(statement);
+  await withPool(fixture.uri, {}, (pool) => check(() => openStore(pool, fixture.options)));
+  await fixture.admin(`drop table \`${slotTable}\`, \`${namespaceTable}\``);
+}
+
+testEach(
+  "a table of slots without its key is refused, since a slot could have two rows",
+  async (fixture) => {
+    const { namespace, slot } = slotTables(fixture);
+    const { slotTable = "", namespaceTable = "" } = fixture.options;
+    for (
+      const key of [
+        "",
+        "key (namespace, slot)",
+        "primary key (namespace, slot, fence)",
+        "unique key (namespace(10), slot)",
+        "unique key (fence)",
+      ]
+    ) {
+      await openOver(fixture, [namespace(), slot({ key })], async (open) => {
+        const { message } = await assertRejects(open, ConfigurationError, slotTable);
+        assert(message.includes("unique key over the columns namespace and slot"), message);
+      });
+    }
+    for (const key of ["", "key (namespace)", "primary key (namespace, slot_limit)"]) {
+      await openOver(fixture, [namespace({ key }), slot()], async (open) => {
+        const { message } = await assertRejects(open, ConfigurationError, namespaceTable);
+        assert(message.includes("unique key over the columns namespace,"), message);
+      });
+    }
+    for (
+      const key of ["unique key (slot, namespace)", "primary key (namespace, slot), key (fence)"]
+    ) {
+      await openOver(fixture, [namespace(), slot({ key })], async (open) => {
+        await assertExact(await open(), key);
+        await fixture.admin(`drop table \`${fixture.table}\``);
+      });
+    }
+  },
+);
+
+testEach("a table of slots that no transaction keeps is refused by its engine", async (fixture) => {
+  const { namespace, slot } = slotTables(fixture);
+  const { slotTable = "", namespaceTable = "" } = fixture.options;
+  const engine = "MyISAM";
+  for (
+    const [table, statements] of [
+      [slotTable, [namespace(), slot({ engine })]],
+      [namespaceTable, [namespace({ engine }), slot()]],
+    ] as const
+  ) {
+    await openOver(fixture, statements, async (open) => {
+      const { message } = await assertRejects(open, ConfigurationError, engine);
+      assert(message.includes(table), message);
+    });
+  }
+});
+
+testEach("an integer of slots that has no 64 bits is refused", async (fixture) => {
+  const { namespace, slot } = slotTables(fixture);
+  const { slotTable = "", namespaceTable = "" } = fixture.options;
+  const columns = [
+    ...["fence", "expires_at", "floor_ms", "ceiling_ms", "next_floor_ms"]
+      .map((column) => [slotTable, column]),
+    [namespaceTable, "tolerance_ms"],
+  ];
+  await openOver(fixture, [namespace(), slot()], async (open) => {
+    for (const [table, column] of columns) {
+      for (const type of ["int", "double", "decimal(10,0)"]) {
+        await fixture.admin(`alter table \`${table}\` modify ${column} ${type} not null`);
+        const { message } = await assertRejects(open, ConfigurationError, table);
+        assert(message.includes(`column ${column}`), message);
+      }
+      await fixture.admin(`alter table \`${table}\` modify ${column} bigint not null default 0`);
+    }
+    await assertExact(await open());
+  });
+});
+
+testEach(
+  "a namespace has 100 characters, and a column that cuts them is reported, an incarnation never",
+  async (fixture) => {
+    const { namespace, slot } = slotTables(fixture);
+    const { slotTable = "", namespaceTable = "" } = fixture.options;
+    const said = (length: number) =>
+      [namespaceTable, slotTable].map((table) =>
+        `Column namespace of table ${table} may take different texts for equal: it holds ${length} ` +
+        `characters, and longer texts are cut unless the sql_mode is strict. Give it an exact ` +
+        `collation, as the schema script does.`
+      );
+    for (const [length, reported] of [[100, []], [99, said(99)], [50, said(50)]] as const) {
+      await openOver(fixture, [namespace({ length }), slot({ length })], async (open) => {
+        const { warnings } = await open();
+        assertEquals(
+          warnings.filter((text) => [slotTable, namespaceTable].some((one) => text.includes(one))),
+          reported,
+        );
+      });
+    }
+  },
+);
+
 testEach("a view is refused, for nothing tells what keeps its rows", async (fixture) => {
   const below = uniqueName("below");
   await withPool(fixture.uri, {}, async (pool) => {
@@ -439,8 +576,16 @@ testEach(
         "permission",
       );
     });
+    const tables = { ...fixture.options, initSchema: false };
+    await withPool(fixture.uri, {}, async (pool) => void await openStore(pool, fixture.options));
     await withPool(await fixture.userWith("select, insert, update"), {}, async (pool) => {
-      await assertExact(await openStore(pool, { rangeTable: fixture.table }));
+      const store = await openStore(pool, tables);
+      await assertExactRanges(store);
+      const acquire = () => store.slots.acquire({ namespace: "workers", limit: 8 });
+      await assertStoreError(acquire, "permission");
+    });
+    await withPool(await fixture.userWithSlots("select, insert, update"), {}, async (pool) => {
+      await assertExactSlots(await openStore(pool, tables));
     });
     await withPool(await fixture.userWith(undefined), {}, async (pool) => {
       await assertStoreError(() => openStore(pool, { rangeTable: fixture.table }), "permission");

@@ -1,9 +1,10 @@
-import { assertEquals, assertRejects } from "@std/assert";
+import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import postgres from "postgres";
 import { openStore, type PostgresqlOptions } from "../../dialects/postgresql/mod.ts";
 import { ConfigurationError, FencepostError, ReserveConflictError, type Store } from "../../mod.ts";
 import { askedServers } from "../servers/asked.ts";
-import { tablesBeside } from "./ranges.ts";
+import { tablesBeside, uniqueName } from "./ranges.ts";
+import { assertExact } from "./stores.ts";
 import { startProxy } from "../servers/proxy.ts";
 import { until } from "../servers/until.ts";
 
@@ -132,6 +133,45 @@ for (const { name, url } of askedServers().filter(({ name }) => name.startsWith(
     withStore(url, { type: "unlogged" }, ({ store }) => {
       assertEquals(store.warnings.filter((text) => text.includes("unlogged")).length, 1);
       return Promise.resolve();
+    }));
+
+  for (const option of ["slotTable", "namespaceTable"] as const) {
+    test(`an unlogged table is reported, a temporary one refused, also as ${option}`, () =>
+      withStore(url, {}, async ({ sql, table }) => {
+        const tables = tablesBeside(table);
+        const lost = uniqueName("lost");
+        const open = () => openStore(sql, { ...tables, [option]: lost, exclusive: true });
+        await sql.unsafe(`create unlogged table ${lost} (like "${tables[option]}" including all)`);
+        const { warnings } = await open();
+        assertEquals(warnings.length, 1, warnings.join("\n"));
+        assertStringIncludes(warnings[0] ?? "", `Table ${lost} is unlogged`);
+        await sql.unsafe(`drop table ${lost}`);
+        await sql.unsafe(`create temporary table ${lost} (like "${tables[option]}" including all)`);
+        await assertRejects(open, ConfigurationError, `table ${lost} is temporary`);
+      }));
+  }
+
+  test("an integer of slots that has no 64 bits is refused, for two could become one", () =>
+    withStore(url, {}, async ({ sql, table }) => {
+      const tables = tablesBeside(table);
+      const open = () => openStore(sql, { ...tables, exclusive: true });
+      const columns = [
+        ...["fence", "expires_at", "floor_ms", "ceiling_ms", "next_floor_ms"]
+          .map((column) => [tables.slotTable, column]),
+        [tables.namespaceTable, "tolerance_ms"],
+      ];
+      for (const [name, column] of columns) {
+        for (const type of ["real", "numeric(20)", "integer"]) {
+          await sql.unsafe(`alter table "${name}" alter column ${column} type ${type}`);
+          await assertRejects(
+            open,
+            ConfigurationError,
+            `column ${column} of table ${name} cannot be used`,
+          );
+        }
+        await sql.unsafe(`alter table "${name}" alter column ${column} type bigint`);
+      }
+      await assertExact(await open());
     }));
 
   for (const type of ["real", "numeric(20, -1)", "numeric(20)", "integer"]) {

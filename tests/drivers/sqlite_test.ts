@@ -34,6 +34,7 @@ import {
   tablesBeside,
   uniqueName,
 } from "./ranges.ts";
+import { assertExactSlots } from "./stores.ts";
 
 interface Fixture extends AsyncDisposable {
   readonly file: string;
@@ -570,6 +571,7 @@ async function assertExactOn(database: DatabaseSync, table: string): Promise<voi
       }
       assertEquals(await ranges.read("unknown"), undefined);
       assertNotEquals(store.server.version, "");
+      await assertExactSlots(store);
       database.exec(`delete from "${table}"`);
     }
   } finally {
