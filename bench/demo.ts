@@ -1,11 +1,12 @@
 /**
- * Four processes draw ids from one key at once, and every id is checked: `deno task demo --help`
- * says how it is run.
+ * Four processes draw ids at once, from one key of ranges and as snowflake ids, and every id is
+ * checked: `deno task demo --help` says how it is run.
  *
- * The processes give back every single id, and this one looks at each by its value. The last line
- * says how many there were and how many came twice; the exit code is 1 if any did, or if anything
- * else failed. On Ctrl-C or SIGTERM the processes end, the table is dropped and temporary files are
- * removed, within a second once the database runs.
+ * The processes give back every single id, and this one looks at each by its value. Midway it kills
+ * one of them and starts another under the same owner key, which takes the slot over at once though
+ * its lease has not expired. The last line says how many ids there were and how many came twice; the
+ * exit code is 1 if any did, or if anything else failed. On Ctrl-C or SIGTERM the processes end, the
+ * tables are dropped and temporary files are removed, within a second once the database runs.
  *
  * @module
  */
@@ -14,10 +15,10 @@ import process from "node:process";
 import { clearInterval, setInterval } from "node:timers";
 import { setTimeout } from "node:timers/promises";
 import { parseArgs } from "node:util";
-import { Identifier, openStore, sql, type Store } from "../mod.ts";
+import { Identifier, openStore, sql, type Store, type TableOptions } from "../mod.ts";
 import { IdSet } from "./demo_ids.ts";
 import { type Drawn, grouped, reportLines } from "./demo_report.ts";
-import { Worker } from "./demo_workers.ts";
+import { type ReceivedIds, Worker } from "./demo_workers.ts";
 import { startProgress } from "./progress.ts";
 import { listed, refusal } from "./arguments.ts";
 import { familyOf, onDatabase } from "./client.ts";
@@ -27,6 +28,11 @@ const processes = 4;
 const callers = 4;
 const sizes: readonly number[] = [1, 10, 100, 1_000];
 const key = "demo";
+const namespace = "demo";
+/** How many snowflake ids a process draws at once: at most two milliseconds' worth. */
+const batch = 1_000;
+/** The process that is killed. */
+const victim = 2;
 
 /** PGlite, a database inside one process, cannot serve four. */
 const allowedServers = serverNames.filter((name) => name !== "pglite");
@@ -34,18 +40,22 @@ const allowedServers = serverNames.filter((name) => name !== "pglite");
 const help = `\
 deno task demo [URL | --server NAME] [--seconds N] [--plant-duplicate]
 
-Four processes draw ids from one key at once, and every id is checked.
+Four processes draw ids at once: range ids from one key, and snowflake ids from
+a slot that each holds. Midway one is killed and another takes its place and its
+slot. Every id is checked.
 
   URL                the database, such as postgres://user@host/database or
                      sqlite:file; without one, SQLite in a temporary folder
   --server NAME      starts a database that lasts as long as the demo, one of
                      ${listed(allowedServers, 21)}
   --seconds N        how long they draw, 6 unless given
-  --plant-duplicate  gives one id out a second time, which has to be found
+  --plant-duplicate  gives a range id and a snowflake id out a second time,
+                     which has to be found
   --help             prints this
 
-The demo creates a table of its own, named fencepost_demo_ and eight more
-characters, and drops it when it ends, also on Ctrl-C. It touches no other.
+The demo creates three tables of its own, whose names begin with fencepost_demo_
+and eight more characters, and drops them when it ends, also on Ctrl-C. It
+touches no other.
 
 It exits with 0; with 1 if an id came twice or something failed; with 2 if an
 argument is wrong; with 130 if it was interrupted.`;
@@ -151,72 +161,105 @@ interface RunOptions extends DemoOptions {
 async function demoOn(url: string, options: RunOptions): Promise<number> {
   const { interrupted } = options;
   const rangeTable = `fencepost_demo_${crypto.randomUUID().slice(0, 8)}`;
+  const tables = {
+    rangeTable,
+    slotTable: `${rangeTable}_slot`,
+    namespaceTable: `${rangeTable}_namespace`,
+  };
   let store: Store | undefined;
   try {
-    store = await openStore(url, { rangeTable, initSchema: true, signal: interrupted });
-    console.log(`table ${rangeTable}, dropped at the end`);
+    store = await openStore(url, { ...tables, initSchema: true, signal: interrupted });
+    console.log(`tables ${rangeTable}, …_slot and …_namespace, dropped at the end`);
     for (const warning of store.warnings) console.log(`warning: ${warning}`);
-    const drawn = await draw({ url, rangeTable }, options);
+    const drawn = await draw({ url, tables }, options);
     const state = await store.ranges.read(key, { signal: interrupted });
     await store.close();
     console.log();
     for (const line of reportLines(drawn, state?.nextValue ?? 1n)) console.log(line);
-    return drawn.ids.duplicates.length === 0 ? 0 : 1;
+    const { ranges, snowflakes } = drawn.ids;
+    return ranges.duplicates.length + snowflakes.duplicates.length === 0 ? 0 : 1;
   } finally {
     // Not awaited: a server that does not answer any more would hold up what follows.
     store?.close().catch(() => {});
     const timeoutMs = interrupted.aborted ? 600 : 5_000;
-    await drop(rangeTable, { url, timeoutMs }).catch((error) => {
+    await drop(tables, { url, timeoutMs }).catch((error) => {
       if (store === undefined) return;
-      console.error(`demo: the table ${rangeTable} is left behind: ${messageOf(error)}`);
+      console.error(`demo: tables ${rangeTable}… may be left behind: ${messageOf(error)}`);
     });
   }
 }
 
 async function drop(
-  rangeTable: string,
+  tables: Required<TableOptions>,
   { url, timeoutMs }: { url: string; timeoutMs: number },
 ): Promise<void> {
   await onDatabase(url, async (database) => {
-    const table = Identifier.parse(rangeTable, "rangeTable");
     const deadline = database.deadline({ timeoutMs });
-    await database.query(sql`drop table if exists ${table}`, { name: "drop", deadline });
+    for (const [option, name] of Object.entries(tables)) {
+      const table = Identifier.parse(name, option);
+      await database.query(sql`drop table if exists ${table}`, { name: "drop", deadline });
+    }
   });
 }
 
 async function draw(
-  { url, rangeTable }: { url: string; rangeTable: string },
+  { url, tables }: { url: string; tables: Required<TableOptions> },
   { seconds, plantDuplicate, interrupted }: RunOptions,
 ): Promise<Drawn> {
   interrupted.throwIfAborted();
-  const ids = new IdSet();
-  const settings = { url, rangeTable, key, sizes, callers };
-  const workers = Array.from({ length: processes }, (_, index) =>
-    new Worker(index + 1, {
-      settings: { ...settings, plantDuplicate: plantDuplicate && index === 0 },
-      ids,
-    }));
+  const ids: ReceivedIds = { ranges: new IdSet(), snowflakes: new IdSet() };
+  const workers: Worker[] = [];
+  const start = (number: number, ownerKey = `process ${number}`): Worker => {
+    const drawing = { key, sizes, callers, namespace, limit: processes, ownerKey, batch };
+    const settings = { url, tables, ...drawing, plantDuplicate: plantDuplicate && number === 1 };
+    const worker = new Worker(number, { settings, ids });
+    workers.push(worker);
+    return worker;
+  };
   const interruption = new Promise<never>((_, reject) => {
     interrupted.addEventListener("abort", () => reject(interrupted.reason));
   });
+  /** Waits, but no longer than all processes live that have to. */
+  const whileDrawing = <T>(event: Promise<T>): Promise<T> => {
+    const failure = Promise.all(workers.map(({ done }) => done)).then(() => event);
+    return Promise.race([event, failure, interruption]);
+  };
   try {
-    await Promise.race([Promise.all(workers.map(({ ready }) => ready)), interruption]);
-    const done = Promise.all(workers.map(({ done }) => done));
-    console.log(
-      `${processes} processes, ${callers} callers in each, draw ids from one key for ${seconds} s`,
-    );
+    for (let number = 1; number <= processes; number++) start(number);
+    await whileDrawing(Promise.all(workers.map(({ ready }) => ready)));
+    console.log(`${processes} processes, ${callers} callers in each, draw ids for ${seconds} s;`);
+    console.log(`process ${victim} is killed midway, and process ${processes + 1} takes its slot`);
     const progress = startProgress("drawing ids", seconds * 1_000);
     const startedMs = performance.now();
-    const timer = setInterval(() => {
-      const received = workers.reduce((total, worker) => total + worker.received.ids, 0);
-      progress.update(performance.now() - startedMs, `${grouped(received)} ids`);
-    }, 100);
+    const sinceMs = () => performance.now() - startedMs;
+    const untilMs = (ms: number) => whileDrawing(setTimeout(Math.max(0, ms - sinceMs())));
+    const timer = setInterval(() => progress.update(sinceMs(), noteOf(workers)), 100);
     try {
       for (const worker of workers) worker.go();
-      await Promise.race([setTimeout(seconds * 1_000), done, interruption]);
+      await untilMs(seconds * 500);
+      const killed = workers[victim - 1];
+      killed?.kill();
+      const killedMs = sinceMs();
+      await whileDrawing(Promise.resolve(killed?.done));
+      // Only now, for no two that live may have one owner key.
+      const next = start(processes + 1, `process ${victim}`);
+      await whileDrawing(next.ready);
+      next.go();
+      const begunMs = sinceMs();
+      await untilMs(seconds * 1_000);
       for (const worker of workers) worker.stop();
-      const shares = await Promise.race([done, interruption]);
-      return { shares, ids, durationMs: performance.now() - startedMs };
+      const shares = await Promise.race([
+        Promise.all(workers.map(({ done }) => done)),
+        interruption,
+      ]);
+      return {
+        shares,
+        ids,
+        processes,
+        mostUnderWay: callers * Math.max(...sizes),
+        replaced: { killedMs, begunMs },
+        durationMs: sinceMs(),
+      };
     } finally {
       clearInterval(timer);
       progress.end();
@@ -224,4 +267,12 @@ async function draw(
   } finally {
     await Promise.all(workers.map((worker) => worker.end()));
   }
+}
+
+function noteOf(workers: readonly Worker[]): string {
+  const received = workers.reduce(
+    (sum, { received: { ids, snowflakes } }) => sum + ids + snowflakes,
+    0,
+  );
+  return `${grouped(received)} ids${workers.length > processes ? `, ${victim} was killed` : ""}`;
 }

@@ -2,14 +2,17 @@
  * A set of ids that tells which came twice. Each id is looked at by its value, so a second one is
  * found whoever gave it and however many others lie between.
  *
- * Ids that lie close together take a bit each; ids anywhere else are as right, only larger.
+ * Ids that lie close together take a bit each; ids anywhere else are as right, only larger. A page has
+ * as many ids as a snowflake id's slot has in a millisecond, so that those leave little of one empty.
  *
  * @module
  */
 
-const bitsPerPage = 1 << 16;
+const pageBits = 12;
+const idsPerPage = 2 ** pageBits;
+const pagesPerHigh = 2 ** (32 - pageBits);
 
-/** A page whose ids share their upper 48 bits. */
+/** A page whose ids share all but their lowest 12 bits. */
 interface Page {
   readonly number: number;
   readonly bits: Uint32Array;
@@ -34,9 +37,9 @@ export class IdSet {
 
   /** Adds an id in two halves, for numbers are several times as fast as bigints. */
   add(high: number, low: number): void {
-    const number = high * bitsPerPage + (low >>> 16);
+    const number = high * pagesPerHigh + (low >>> pageBits);
     const { bits } = number === this.#latest.number ? this.#latest : this.#turnTo(number);
-    const index = (low & 0xffff) >>> 5;
+    const index = (low & (idsPerPage - 1)) >>> 5;
     const bit = 1 << (low & 31);
     const word = bits[index] ?? 0;
     if ((word & bit) !== 0) {
@@ -50,7 +53,7 @@ export class IdSet {
   #turnTo(number: number): Page {
     let page = this.#pages.get(number);
     if (page === undefined) {
-      page = { number, bits: new Uint32Array(bitsPerPage / 32) };
+      page = { number, bits: new Uint32Array(idsPerPage / 32) };
       this.#pages.set(number, page);
     }
     return this.#latest = page;

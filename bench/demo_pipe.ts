@@ -6,30 +6,42 @@
  * the demo, however that ended.
  *
  * From a worker: frames. A frame is a byte for its kind, four bytes for the length of what follows,
- * and either the ids of one range, eight bytes each, every one of them counted out by the worker,
- * or a {@linkcode WorkerMessage} in JSON. Numbers are little-endian.
+ * and the ids of one range, eight bytes each, every one of them counted out by the worker, or so a
+ * batch of snowflake ids, or a {@linkcode WorkerMessage} in JSON. Numbers are little-endian.
  *
  * @module
  */
+
+import type { TableOptions } from "../mod.ts";
 
 /** What a worker has to know. It comes through the pipe, for others can read a command line. */
 export interface WorkerSettings {
   /** Opens the store. */
   readonly url: string;
-  /** The table, which exists. */
-  readonly rangeTable: string;
+  /** The tables, which exist. */
+  readonly tables: Required<TableOptions>;
   /** The key that all workers draw from. */
   readonly key: string;
   /** The sizes of the ranges, which each caller asks for in turn. */
   readonly sizes: readonly number[];
   /** How many callers draw at once in this worker. */
   readonly callers: number;
-  /** Whether to hand out one id a second time. */
+  /** The namespace in which it takes a slot for its snowflake ids. */
+  readonly namespace: string;
+  /** How many slots the namespace has. */
+  readonly limit: number;
+  /** Who takes the slot; nobody else that lives has the same. */
+  readonly ownerKey: string;
+  /** How many snowflake ids it draws at once. */
+  readonly batch: number;
+  /** Whether to hand out a range id and a snowflake id a second time. */
   readonly plantDuplicate: boolean;
 }
 
 /** What a worker did, as the events of its store tell. */
 export interface WorkerReport {
+  /** How many range ids it reserved. */
+  readonly reserved: number;
   /** How many statements reserved its ranges. */
   readonly statements: number;
   /** How often a statement was repeated because the database had rolled it back. */
@@ -42,6 +54,7 @@ export interface WorkerReport {
 
 /** What a worker says beside its ids. */
 export type WorkerMessage =
+  | { readonly type: "acquired"; readonly slot: number }
   | { readonly type: "ready" }
   | { readonly type: "failed"; readonly reason: string }
   | { readonly type: "done"; readonly report: WorkerReport };
@@ -50,6 +63,10 @@ const headerBytes = 5;
 const idBytes = 8;
 const idsKind = 1;
 const messageKind = 2;
+const snowflakesKind = 3;
+
+/** What the ids of a frame are: a range, or a batch of snowflake ids. */
+export type IdKind = "range" | "snowflake";
 
 /** A frame of ids, each of which is counted out. */
 export function idFrame(start: bigint, end: bigint): Uint8Array {
@@ -60,6 +77,13 @@ export function idFrame(start: bigint, end: bigint): Uint8Array {
     body.setBigUint64(offset, id, true);
     offset += idBytes;
   }
+  return frame;
+}
+
+/** A frame of snowflake ids. */
+export function snowflakeFrame(ids: readonly bigint[]): Uint8Array {
+  const { frame, body } = newFrame(snowflakesKind, ids.length * idBytes);
+  for (const [index, id] of ids.entries()) body.setBigUint64(index * idBytes, id, true);
   return frame;
 }
 
@@ -81,9 +105,9 @@ function newFrame(kind: number, length: number): { frame: Uint8Array; body: Data
 
 /** Who receives what a worker sends. */
 export interface FrameListener {
-  /** A range has begun: the next `count` ids belong to it. */
-  onRange(count: number): void;
-  /** An id, in two halves of 32 bits. */
+  /** A range, or a batch of snowflake ids, has begun: the next `count` ids belong to it. */
+  onRange(count: number, kind: IdKind): void;
+  /** An id of the range or batch that has begun, in two halves of 32 bits. */
   onId(high: number, low: number): void;
   /** Something else. */
   onMessage(message: WorkerMessage): void;
@@ -108,8 +132,11 @@ export class FrameReader {
       const body = offset + headerBytes;
       const end = body + length;
       if (end > bytes.length) break;
-      if (view.getUint8(offset) === idsKind) this.#readIds(view, { from: body, to: end });
-      else {
+      const kind = view.getUint8(offset);
+      if (kind === idsKind) this.#readIds(view, { kind: "range", from: body, to: end });
+      else if (kind === snowflakesKind) {
+        this.#readIds(view, { kind: "snowflake", from: body, to: end });
+      } else {
         const text = new TextDecoder().decode(bytes.subarray(body, end));
         this.#listener.onMessage(JSON.parse(text));
       }
@@ -118,8 +145,11 @@ export class FrameReader {
     this.#rest = bytes.slice(offset);
   }
 
-  #readIds(view: DataView, { from, to }: { from: number; to: number }): void {
-    this.#listener.onRange((to - from) / idBytes);
+  #readIds(
+    view: DataView,
+    { kind, from, to }: { kind: IdKind; from: number; to: number },
+  ): void {
+    this.#listener.onRange((to - from) / idBytes, kind);
     for (let offset = from; offset < to; offset += idBytes) {
       this.#listener.onId(view.getUint32(offset + 4, true), view.getUint32(offset, true));
     }

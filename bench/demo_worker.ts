@@ -1,21 +1,30 @@
 /**
- * A worker of the demo: draws ranges until it is told to stop, and sends every id of them to the
- * demo. See demo_pipe.ts for what goes through the pipes.
+ * A worker of the demo: draws ranges and snowflake ids until it is told to stop, and sends every id
+ * to the demo. See demo_pipe.ts for what goes through the pipes.
  *
  * @module
  */
 
 import process from "node:process";
-import { createInterface } from "node:readline";
-import { setImmediate } from "node:timers/promises";
-import { openStore, type Range, type Store } from "../mod.ts";
-import { idFrame, messageFrame, type WorkerMessage, type WorkerSettings } from "./demo_pipe.ts";
+import { createInterface, type Interface } from "node:readline";
+import { setImmediate, setTimeout } from "node:timers/promises";
+import { openStore, type Range, type SnowflakeIds, type Store } from "../mod.ts";
+import {
+  idFrame,
+  messageFrame,
+  snowflakeFrame,
+  type WorkerMessage,
+  type WorkerSettings,
+} from "./demo_pipe.ts";
+
+/** Between batches of snowflake ids: every one is looked at, and there would be millions a second. */
+const pauseMs = 10;
 
 if (import.meta.main) {
   const input = createInterface({ input: process.stdin });
   input.on("close", () => process.exit(1));
   try {
-    await work((received) => input.once("line", received));
+    await work(linesOf(input));
     process.exit(0);
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error);
@@ -24,44 +33,71 @@ if (import.meta.main) {
   }
 }
 
-/** Calls back with the next line from the demo. */
-type NextLine = (received: (line: string) => void) => void;
+/** What the demo says, each when it has been said. */
+interface Told {
+  readonly settings: Promise<WorkerSettings>;
+  readonly going: Promise<void>;
+  readonly stopped: AbortSignal;
+}
 
-async function work(nextLine: NextLine): Promise<void> {
-  const settings: WorkerSettings = JSON.parse(await new Promise<string>(nextLine));
-  const report = { statements: 0, retries: 0, conflicts: 0, slowestMs: 0 };
-  const { url, rangeTable } = settings;
+/** Several lines may come at once. */
+function linesOf(input: Interface): Told {
+  const settings = Promise.withResolvers<WorkerSettings>();
+  const going = Promise.withResolvers<void>();
+  const stopping = new AbortController();
+  input.on("line", (line) => {
+    if (line === "go") going.resolve();
+    else if (line === "stop") stopping.abort();
+    else settings.resolve(JSON.parse(line));
+  });
+  return { settings: settings.promise, going: going.promise, stopped: stopping.signal };
+}
+
+async function work(told: Told): Promise<void> {
+  const settings = await told.settings;
+  const report = { reserved: 0, statements: 0, retries: 0, conflicts: 0, slowestMs: 0 };
+  const { url, tables, namespace, limit, ownerKey } = settings;
   const store = await openStore(url, {
-    rangeTable,
+    ...tables,
     onEvent(event) {
       if (event.type === "retry") report.retries++;
       else if (event.type === "conflict") report.conflicts++;
       else if (event.type === "reserve") {
+        report.reserved += Number(event.end - event.start);
         report.statements++;
         report.slowestMs = Math.max(report.slowestMs, event.durationMs);
       }
     },
   });
+  const snowflakes = await store.snowflakeIds({ namespace, limit, ownerKey });
+  await say({ type: "acquired", slot: snowflakes.hold.lease.slot });
   await say({ type: "ready" });
-  await new Promise<string>(nextLine);
-  const stopping = new AbortController();
-  nextLine(() => stopping.abort());
+  await told.going;
+  const { stopped } = told;
   const callers = Array.from({ length: settings.callers }, (_, caller) => caller);
-  await Promise.all(
-    callers.map((caller) => draw(store, { settings, caller, stopped: stopping.signal })),
-  );
+  await Promise.all([
+    ...callers.map((caller) => drawRanges(store, { settings, caller, stopped })),
+    drawSnowflakes(snowflakes, { settings, stopped }),
+  ]);
+  await snowflakes.close();
   await store.close();
   await say({ type: "done", report });
 }
 
 interface DrawOptions {
   readonly settings: WorkerSettings;
-  /** From 0 up; each begins with another size. */
-  readonly caller: number;
   readonly stopped: AbortSignal;
 }
 
-async function draw(store: Store, { settings, caller, stopped }: DrawOptions): Promise<void> {
+interface DrawRangesOptions extends DrawOptions {
+  /** From 0 up; each begins with another size. */
+  readonly caller: number;
+}
+
+async function drawRanges(
+  store: Store,
+  { settings, caller, stopped }: DrawRangesOptions,
+): Promise<void> {
   const { key, sizes, plantDuplicate } = settings;
   let turn = caller;
   let latest: Range;
@@ -72,6 +108,19 @@ async function draw(store: Store, { settings, caller, stopped }: DrawOptions): P
     await setImmediate();
   } while (!stopped.aborted);
   if (plantDuplicate && caller === 0) await send(idFrame(latest.end - 1n, latest.end));
+}
+
+async function drawSnowflakes(
+  snowflakes: SnowflakeIds,
+  { settings: { batch, plantDuplicate }, stopped }: DrawOptions,
+): Promise<void> {
+  let latest: bigint[];
+  do {
+    latest = await snowflakes.nextMany(batch);
+    await send(snowflakeFrame(latest));
+    await setTimeout(pauseMs);
+  } while (!stopped.aborted);
+  if (plantDuplicate) await send(snowflakeFrame(latest.slice(-1)));
 }
 
 function say(message: WorkerMessage): Promise<void> {

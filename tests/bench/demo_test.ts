@@ -13,8 +13,15 @@ import { DatabaseSync } from "node:sqlite";
 import { clearTimeout, setTimeout } from "node:timers";
 import { fileURLToPath } from "node:url";
 import { IdSet } from "../../bench/demo_ids.ts";
-import type { WorkerSettings } from "../../bench/demo_pipe.ts";
-import { Worker } from "../../bench/demo_workers.ts";
+import {
+  FrameReader,
+  idFrame,
+  snowflakeFrame,
+  type WorkerReport,
+  type WorkerSettings,
+} from "../../bench/demo_pipe.ts";
+import { type Drawn, reportLines, type Share } from "../../bench/demo_report.ts";
+import { type ReceivedIds, Worker } from "../../bench/demo_workers.ts";
 import { onDatabase } from "../../bench/client.ts";
 import { Identifier, openStore, sql, type Statement, StoreError } from "../../mod.ts";
 import { askedServers } from "../servers/asked.ts";
@@ -33,7 +40,7 @@ interface Ended {
 interface Demo {
   readonly pid: number;
   readonly ended: Promise<Ended>;
-  /** Resolves with the name of its table when its processes draw. */
+  /** Resolves with the name of its table of ranges when its processes draw. */
   drawing(): Promise<string>;
 }
 
@@ -87,7 +94,7 @@ function startDemo(args: readonly string[], folder: string): Demo & { child: Chi
   });
   const table = () => {
     if (child.exitCode !== null) throw new Error(`Cannot wait for the demo: it ended: ${stderr}`);
-    if (stdout.includes("draw ids")) return /^table (\w+)/m.exec(stdout)?.[1];
+    if (stdout.includes("draw ids")) return /^tables (\w+)/m.exec(stdout)?.[1];
   };
   const drawing = () => until(table, { what: "the demo to draw" });
   return { child, pid: child.pid ?? 0, ended, drawing };
@@ -98,7 +105,7 @@ function linesOf(text: string): string[] {
 }
 
 function tableOf({ lines }: Ended): string {
-  return /^table (\w+)/m.exec(lines.join("\n"))?.[1] ?? "";
+  return /^tables (\w+)/m.exec(lines.join("\n"))?.[1] ?? "";
 }
 
 async function execute(url: string, statement: Statement): Promise<void> {
@@ -107,10 +114,34 @@ async function execute(url: string, statement: Statement): Promise<void> {
   });
 }
 
-async function assertDropped(url: string, table: string): Promise<void> {
-  const select = sql`select count(*) from ${Identifier.parse(table, "rangeTable")}`;
-  const error = await assertRejects(() => execute(url, select), StoreError);
-  assertEquals(error.kind, "missingTable");
+/** Asserts that the tables of a demo are gone. */
+async function assertDropped(url: string, rangeTable: string): Promise<void> {
+  for (const table of [rangeTable, `${rangeTable}_slot`, `${rangeTable}_namespace`]) {
+    const select = sql`select count(*) from ${Identifier.parse(table, "table")}`;
+    const error = await assertRejects(() => execute(url, select), StoreError, undefined, table);
+    assertEquals(error.kind, "missingTable", table);
+  }
+}
+
+/** Asserts what a demo in which every id came once says. */
+function assertComplete({ code, errors, lines }: Ended): void {
+  assertEquals([code, errors], [0, []]);
+  assertMatch(lines.at(-1) ?? "", /^[1-9]\d* ids from 4 processes, 0 duplicates$/);
+  assertMatch(lines.at(-3) ?? "", /^range ids from 1 to [\d,]+, 0 missing$/);
+  assertMatch(
+    lines.at(-4) ?? "",
+    /^process 2 left [\d,]+ range ids reserved and never given: a gap$/,
+  );
+  assertMatch(lines.at(-5) ?? "", /^process 2 was killed .*, process 5 drew from its slot after /);
+  for (const line of lines.filter((line) => !line.startsWith("warning"))) {
+    assert(line.length <= 80, line);
+  }
+}
+
+/** The whole numbers of a line of the table: the line of process 1, or of "all". */
+function cellsOf({ lines }: Ended, process: string): number[] {
+  const line = lines.find((line) => line.trimStart().startsWith(`${process} `)) ?? "";
+  return line.trim().split(/ {2,}/).slice(1).map((cell) => Number(cell.replaceAll(",", "")));
 }
 
 /** Whether no process has a file open: only then can it leave write-ahead logging. */
@@ -128,23 +159,25 @@ function isFree(file: string): boolean {
 const databases = askedServers().filter(({ name }) => name !== "pglite");
 
 for (const { name, url } of databases) {
-  test(`${name} › a demo gets every id back, finds no duplicate, and drops its table`, async ({ start }) => {
+  test(`${name} › a demo gets every id back, finds no duplicate, and drops its tables`, async ({ start }) => {
     const ended = await start(url, "--seconds", "0.5").ended;
-    assertEquals([ended.code, ended.errors], [0, []]);
-    assertMatch(ended.lines.at(-1) ?? "", /^[1-9]\d* ids from 4 processes, 0 duplicates$/);
-    assertMatch(ended.lines.at(-3) ?? "", /^ids from 1 to [\d,]+, 0 missing$/);
+    assertComplete(ended);
+    const [snowflakes = 0, ranges = 0] = cellsOf(ended, "all");
+    assert(snowflakes > 0 && ranges > 0);
+    assertEquals(Number.parseInt(ended.lines.at(-1) ?? ""), snowflakes + ranges);
+    assertEquals(cellsOf(ended, "5")[0], cellsOf(ended, "2 killed")[0], "the slots");
     await assertDropped(url, tableOf(ended));
   });
 
-  test(`${name} › an id that a demo is given twice is named, and fails it`, async ({ start, folder }) => {
+  test(`${name} › ids of either kind that a demo is given twice are named, and fail it`, async ({ start, folder }) => {
     const args = ["--server", name, "--plant-duplicate", "--seconds", "0.5"];
     const { code, lines } = await start(...args).ended;
     assertEquals(code, 1);
-    assertMatch(lines.at(-1) ?? "", /^\d+ ids from 4 processes, 1 duplicate: \d+$/);
+    assertMatch(lines.at(-1) ?? "", /^\d+ ids from 4 processes, 2 duplicates: \d{1,9}, \d{18,19}$/);
     assertEquals(await readdir(folder), []);
   });
 
-  test(`${name} › an interrupted demo drops its table`, async ({ start }) => {
+  test(`${name} › an interrupted demo drops its tables`, async ({ start }) => {
     const demo = start(url, "--seconds", "600");
     const table = await demo.drawing();
     process.kill(-demo.pid, "SIGINT");
@@ -157,9 +190,16 @@ for (const { name, url } of databases) {
 test("a demo runs over mssql", async ({ start }) => {
   await using server = await startTdsDatabase();
   const ended = await start(server.url, "--seconds", "0.5").ended;
-  assertEquals([ended.code, ended.errors], [0, []]);
-  assertMatch(ended.lines.at(-1) ?? "", /^[1-9]\d* ids from 4 processes, 0 duplicates$/);
+  assertComplete(ended);
   await assertDropped(server.url, tableOf(ended));
+});
+
+test("a demo makes no other tables than those that it drops", async ({ start, folder }) => {
+  const file = `${folder}/test.db`;
+  assertComplete(await start(`sqlite:${file}`, "--seconds", "0.5").ended);
+  const database = new DatabaseSync(file);
+  assertEquals(database.prepare("select name from sqlite_master").all(), []);
+  database.close();
 });
 
 test("a demo that is told to end leaves no process", async ({ start, folder }) => {
@@ -204,18 +244,124 @@ async function settingsOn(file: string): Promise<WorkerSettings> {
   const url = `sqlite:${file}`;
   const store = await openStore(url, { initSchema: true });
   await store.close();
-  const settings = { rangeTable: "cosid_range", key: "a", sizes: [1], callers: 1 };
-  return { url, ...settings, plantDuplicate: false };
+  const tables = {
+    rangeTable: "cosid_range",
+    slotTable: "cosid_slot",
+    namespaceTable: "cosid_namespace",
+  };
+  const drawing = { key: "a", sizes: [1], callers: 1, batch: 1 };
+  const slot = { namespace: "a", limit: 1, ownerKey: "a" };
+  return { url, tables, ...drawing, ...slot, plantDuplicate: false };
 }
 
-test("a process that is killed is named", async ({ folder }) => {
+function noIds(): ReceivedIds {
+  return { ranges: new IdSet(), snowflakes: new IdSet() };
+}
+
+test("a process that somebody else kills is named", async ({ folder }) => {
   const settings = await settingsOn(`${folder}/test.db`);
-  const worker = new Worker(3, { settings, ids: new IdSet() });
+  const worker = new Worker(3, { settings, ids: noIds() });
   await worker.ready;
   worker.go();
   process.kill(worker.pid ?? 0, "SIGKILL");
   await assertRejects(() => worker.done, Error, "process 3 was ended by SIGKILL");
   await worker.end();
+});
+
+test("of a process that the demo kills what has arrived counts, without a report", async ({ folder }) => {
+  const settings = await settingsOn(`${folder}/test.db`);
+  const ids = noIds();
+  const worker = new Worker(3, { settings, ids });
+  await worker.ready;
+  worker.go();
+  const both = () => ids.ranges.size > 0 && ids.snowflakes.size > 0 || undefined;
+  await until(both, { what: "ids of both kinds" });
+  worker.kill();
+  const share = await worker.done;
+  assertEquals([share.number, share.slot, share.report], [3, 0, undefined]);
+  assertEquals([share.ids, share.snowflakes], [ids.ranges.size, ids.snowflakes.size]);
+  await worker.end();
+});
+
+test("a process that is told to go and to stop at once draws, reports and frees its slot", async ({ folder }) => {
+  const settings = await settingsOn(`${folder}/test.db`);
+  const ids = noIds();
+  const worker = new Worker(1, { settings, ids });
+  worker.go();
+  worker.stop();
+  const { report } = await worker.done;
+  assertEquals([ids.ranges.size, ids.snowflakes.size, report?.reserved], [1, 1, 1]);
+  await using store = await openStore(settings.url);
+  assertEquals((await store.slots.inspect("a"))?.slots.map(({ state }) => state), ["free"]);
+});
+
+Deno.test("ranges and snowflake ids arrive each as what they are", () => {
+  const received: (bigint | string)[] = [];
+  const reader = new FrameReader({
+    onRange: (count, kind) => received.push(`${count} ${kind}`),
+    onId: (high, low) => received.push(BigInt(high) << 32n | BigInt(low)),
+    onMessage: ({ type }) => received.push(type),
+  });
+  const large = 2n ** 63n - 1n;
+  for (const frame of [idFrame(1n, 3n), snowflakeFrame([large, 7n]), idFrame(3n, 4n)]) {
+    reader.push(frame);
+  }
+  assertEquals(received, ["2 range", 1n, 2n, "2 snowflake", large, 7n, "1 range", 3n]);
+});
+
+/** What the demo says of range ids, of two processes and one that was killed. */
+function saidOf(
+  { given, reserved, nextValue }: { given: number; reserved: number; nextValue: bigint },
+): (string | undefined)[] {
+  const ids = noIds();
+  for (let id = 1; id <= given + 20; id++) ids.ranges.add(0, id);
+  const report: WorkerReport = {
+    reserved: 10,
+    statements: 1,
+    retries: 0,
+    conflicts: 0,
+    slowestMs: 1,
+  };
+  const share: Share = {
+    number: 1,
+    slot: 0,
+    ids: 10,
+    ranges: 1,
+    smallest: 10,
+    largest: 10,
+    snowflakes: 5,
+    report,
+  };
+  const drawn: Drawn = {
+    shares: [
+      { ...share, ids: given, report: { ...report, reserved } },
+      { ...share, number: 2, slot: 1, report: undefined },
+      { ...share, number: 3, slot: 1 },
+    ],
+    ids,
+    processes: 2,
+    mostUnderWay: 100,
+    replaced: { killedMs: 500, begunMs: 750 },
+    durationMs: 1_000,
+  };
+  return reportLines(drawn, nextValue).slice(-4, -2);
+}
+
+Deno.test("what the killed process had under way is its gap, and all else that nobody gave is missing", () => {
+  const gap = (count: number) =>
+    `process 2 left ${count} range ids reserved and never given: a gap`;
+  const cases = [
+    { given: 10, reserved: 10, nextValue: 31n, says: [0, 0] },
+    { given: 10, reserved: 10, nextValue: 131n, says: [100, 0] },
+    { given: 10, reserved: 10, nextValue: 132n, says: [100, 1] },
+    { given: 7, reserved: 10, nextValue: 31n, says: [0, 3] },
+    { given: 7, reserved: 10, nextValue: 71n, says: [40, 3] },
+    { given: 10, reserved: 10, nextValue: 30n, says: [0, -1] },
+  ];
+  for (const { says: [left = 0, missing = 0], nextValue, ...counts } of cases) {
+    const range = `range ids from 1 to ${nextValue - 1n}, ${missing} missing`;
+    assertEquals(saidOf({ ...counts, nextValue }), [gap(left), range]);
+  }
 });
 
 test("a process that waits for the others ends when the demo is killed", async ({ folder }) => {
@@ -227,7 +373,8 @@ test("a process that waits for the others ends when the demo is killed", async (
     JSON.stringify(new URL("../../bench/demo_workers.ts", import.meta.url))
   };
     const settings = ${JSON.stringify(await settingsOn(file))};
-    await new Worker(1, { settings, ids: new IdSet() }).ready;
+    const ids = { ranges: new IdSet(), snowflakes: new IdSet() };
+    await new Worker(1, { settings, ids }).ready;
     process.kill(process.pid, "SIGKILL");
   `;
   await assertRejects(() => run([process.execPath, "eval", program]));
