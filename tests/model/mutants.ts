@@ -53,8 +53,8 @@ export const mutants: readonly Mutant[] = [
     rules: ["fence"],
     edits: [{
       file: statements,
-      find: "and next_floor_ms = ${nextFloorMs} and ${isFree(now, ownerKey)}",
-      replace: "and next_floor_ms = ${nextFloorMs}",
+      find: "owner_key is null or expires_at <= ${now} or",
+      replace: "owner_key is null or expires_at <= ${now} + 200 or",
     }],
   },
   {
@@ -95,8 +95,8 @@ export const mutants: readonly Mutant[] = [
     rules: ["ceiling", "ids"],
     edits: [{
       file: slotStore,
-      find: "set: (now) => renewing(now, lease, ceilingMs),",
-      replace: "set: (now) => (stampWindow(lease).raise(ceilingMs ?? 0), " +
+      find: "set: (now: Statement) => renewing(now, lease, ceilingMs),",
+      replace: "set: (now: Statement) => (stampWindow(lease).raise(ceilingMs ?? 0), " +
         "renewing(now, lease, ceilingMs)),",
     }],
   },

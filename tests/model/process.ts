@@ -169,6 +169,9 @@ export class Process implements Client {
         ? command.preferred
         : undefined,
     };
+    const renewEveryMs = Math.floor(ttlMs / 3);
+    const renewTimeoutMs = schedule.patient ? renewEveryMs - 1 : undefined;
+    const renewal = { marginMs, renewEveryMs, renewTimeoutMs };
     const started = { rows: database.rows, step: this.#world.step, befallen: this.#befallen };
     const isClean = () => started.step === this.#world.step && started.befallen === this.#befallen;
     const terms = { nowMs: this.#world.storeMs, ownerKey, maxAheadMs };
@@ -186,12 +189,12 @@ export class Process implements Client {
         return { lease: await slots.acquire(options), hold: undefined, generators };
       }
       if (command.as === "ids") {
-        const ids = await this.#open({ ...options, marginMs });
+        const ids = await this.#open({ ...options, ...renewal });
         generators.push({ ids, last: -1 });
         return { lease: ids.hold.lease, hold: ids.hold, generators };
       }
       const [background, stamps] = [command.as === "background", command.as !== "job"];
-      const hold = await slots.hold({ ...options, marginMs, background, stamps });
+      const hold = await slots.hold({ ...options, ...renewal, background, stamps });
       return { lease: hold.lease, hold, generators };
     };
     this.#run(
@@ -345,6 +348,15 @@ export class Process implements Client {
   /** Asks whether a lease is held. */
   ask(tenure: Tenure): void {
     this.#isHeld(tenure);
+  }
+
+  /** How much true time has to pass until a lease must be trusted no longer; 0 if it never is. */
+  trustedForMs({ lease, hold }: Tenure): number {
+    const confirmed = this.#confirmed.get(lease.incarnation);
+    if (confirmed === undefined || hold === undefined || hold.signal.aborted) return 0;
+    const untilMs = confirmed.monotonicMs - this.#world.schedule.marginMs;
+    const ms = Math.ceil((untilMs - this.clocks.monotonicMs()) / this.clocks.speed.monotonic);
+    return ms > 0 && ms < mostTrustMs ? ms : 0;
   }
 
   /** Compares what it believes with what is so. */
@@ -562,6 +574,9 @@ export class Process implements Client {
     this.#world.rules.broken("errors", text);
   }
 }
+
+/** Longer than any lease is trusted unless the clocks are far astray. */
+const mostTrustMs = 10_000;
 
 /** The layout of all ids of a schedule. */
 export function layoutOf(

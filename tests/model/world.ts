@@ -117,7 +117,7 @@ export class World {
     return { steps: this.step, statements: this.statements, ids: this.rules.ids };
   }
 
-  #do(command: Command): Promise<void> | void {
+  #do(command: Command): Promise<void> | undefined | void {
     switch (command.do) {
       case "acquire":
         return this.#process(command).acquire(command);
@@ -139,11 +139,18 @@ export class World {
       case "byHand":
         return this.#with(command, (tenure) => tenure.process.stampByHand(tenure, command));
       case "held":
-        return this.#with(command, (tenure) => tenure.process.ask(tenure));
+        return this.#with(command, async (tenure) => {
+          const { process } = tenure;
+          if (command.outlasted) {
+            const blocked = 1 << this.#processes.indexOf(process);
+            await this.#pass({ ms: process.trustedForMs(tenure), blocked });
+          }
+          process.ask(tenure);
+        });
       case "fault":
         return this.#process(command).befall(command.suffers);
       case "late":
-        this.waiting.splice(command.index % Math.max(1, this.waiting.length), 1)[0]?.();
+        this.#letGo(command.index);
         return;
       case "pass":
         return this.#pass(command);
@@ -162,10 +169,10 @@ export class World {
     }
   }
 
-  #with({ lease }: { readonly lease: number }, act: (tenure: Tenure) => void): void {
+  #with<T>({ lease }: { readonly lease: number }, act: (tenure: Tenure) => T): T | undefined {
     const { length } = this.tenures;
     const tenure = this.tenures[length - 1 - lease % Math.min(mostLeases, length)];
-    if (tenure) act(tenure);
+    return tenure && act(tenure);
   }
 
   #process({ process }: { readonly process: number }): Process {
@@ -190,6 +197,11 @@ export class World {
     return process;
   }
 
+  #letGo(index: number): void {
+    const { length } = this.waiting;
+    if (length > 0) this.waiting.splice(length - 1 - index % length, 1)[0]?.();
+  }
+
   #crash({ process, sameKey }: Extract<Command, { readonly do: "crash" }>): void {
     const index = process % this.#processes.length;
     const old = this.#process({ process });
@@ -199,7 +211,7 @@ export class World {
     this.#processes[index] = this.#start(index, { wallMs: old.clocks.wallMs(), key });
   }
 
-  async #pass({ ms, blocked }: Extract<Command, { readonly do: "pass" }>): Promise<void> {
+  async #pass({ ms, blocked }: { readonly ms: number; readonly blocked: number }): Promise<void> {
     const awake = this.#processes.filter((_, index) => (blocked & (1 << index)) === 0);
     let fired = 0;
     for (let leftMs = ms;;) {
