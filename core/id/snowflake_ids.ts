@@ -105,6 +105,9 @@ export interface HeldSnowflakeIdsOptions<F extends IdFormat = "bigint">
 /** The most ids of one call. */
 const maxMany = 1_000_000;
 
+/** For how many failures a renewal counts that fails, as to how long the next is put off: about 80 ms. */
+const attemptsBefore = 6;
+
 const snowflakeOptionNames = ["layout", "format", "maxAheadMs"];
 
 const ownedOptionNames = [
@@ -421,10 +424,11 @@ export class SnowflakeIds<F extends IdFormat = "bigint"> implements AsyncDisposa
       } catch (error) {
         const isFailure = error instanceof StoreError || error instanceof TimeoutError;
         if (!isFailure || deadline.over) throw error;
+        return await deadline.sleep(backoffMs(runtime, attemptsBefore), name);
       }
       // The ceiling rises as the store clock does.
       const missingMs = neededMs - this.#window.ceilingMs;
-      if (missingMs > 0) await deadline.sleep(missingMs + backoffMs(runtime, 1), name);
+      if (missingMs > 0) await deadline.sleep(missingMs, name);
       return;
     }
     const reachedMs = Math.max(clockMs, storeMs) + this.#maxAheadMs;

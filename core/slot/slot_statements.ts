@@ -63,16 +63,23 @@ export function shuffleOf(random: () => number): Shuffle {
   };
 }
 
-/** Whether a slot can be taken: it is free, or its lease has expired, or the owner key is the same. */
-export function isFree(now: Statement, ownerKey: string): Statement {
-  return sql`(owner_key is null or expires_at <= ${now} or owner_key = ${ownerKey})`;
+/**
+ * Whether a slot can be taken: it is free, or its lease has expired, or the owner key is the same. But none
+ * that this acquire has taken: a write of it that comes late would take the lease from its own caller.
+ */
+export function isFree(
+  now: Statement,
+  { ownerKey, incarnation }: Pick<AcquireRequest, "ownerKey" | "incarnation">,
+): Statement {
+  return sql`(owner_key is null or expires_at <= ${now} or owner_key = ${ownerKey})
+    and (incarnation is null or incarnation <> ${incarnation})`;
 }
 
 /** Whether a slot can be taken and was not used too far ahead of the clock. */
 export function isCandidate(now: Statement, request: AcquireRequest): Statement {
-  const { limit, maxAheadMs, ownerKey } = request;
+  const { limit, maxAheadMs } = request;
   return sql`slot < ${limit} and next_floor_ms <= ${now} + ${maxAheadMs}
-    and ${isFree(now, ownerKey)}`;
+    and ${isFree(now, request)}`;
 }
 
 /** Own rows first, then the preferred slot, then the one last held, then any. */
@@ -120,9 +127,8 @@ export function isUntouched(
   request: AcquireRequest,
   { slot, fence, nextFloorMs }: Candidate,
 ): Statement {
-  const { namespace, ownerKey } = request;
-  return sql`namespace = ${namespace} and slot = ${slot} and fence = ${fence}
-    and next_floor_ms = ${nextFloorMs} and ${isFree(now, ownerKey)}`;
+  return sql`namespace = ${request.namespace} and slot = ${slot} and fence = ${fence}
+    and next_floor_ms = ${nextFloorMs} and ${isFree(now, request)}`;
 }
 
 /**
@@ -172,7 +178,7 @@ export function selectCandidates(
     firstRows: Statement;
   },
 ): Statement {
-  const { namespace, limit, incarnation, maxAheadMs } = request;
+  const { namespace, limit, incarnation, maxAheadMs, ownerKey } = request;
   const now = sql`clock.now_ms`;
   return sql`
     select
@@ -184,7 +190,8 @@ export function selectCandidates(
       (
         select min(
           case
-            when other.owner_key is not null and other.expires_at > other.next_floor_ms - ${maxAheadMs}
+            when other.owner_key <> ${ownerKey}
+              and other.expires_at > other.next_floor_ms - ${maxAheadMs}
             then other.expires_at
             else other.next_floor_ms - ${maxAheadMs}
           end

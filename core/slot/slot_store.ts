@@ -409,14 +409,14 @@ export class SlotStore {
     const { dialect, runtime } = this.#database;
     if (dialect.takeSlot === undefined || this.#byTransaction) return missed;
     const nonce = ++this.#nonce;
-    const { namespace, ownerKey } = request;
+    const { namespace } = request;
     const statement = dialect.takeSlot({
       table: this.#tables.slot,
       candidates: (now) => sql`namespace = ${namespace} and ${isCandidate(now, request)}`,
       order: preference(request, shuffleOf(() => runtime.random())),
       settled: isSettled(this.#tables, request),
       set: (now) => acquiring(now, request, undefined),
-      where: (now) => sql`namespace = ${namespace} and ${isFree(now, ownerKey)}`,
+      where: (now) => sql`namespace = ${namespace} and ${isFree(now, request)}`,
       nonce,
     });
     const call = { name: "slot.acquire", deadline };
@@ -429,10 +429,11 @@ export class SlotStore {
 
   /** Acquires by reading candidates, and trying one after the other. */
   async #choose(
-    request: AcquireRequest,
+    asked: AcquireRequest,
     { deadline, failure }: { deadline: Deadline; failure: unknown },
   ): Promise<Acquired> {
     const { runtime } = this.#database;
+    let request = asked;
     let [failed, failures, stuck] = [failure, failure === undefined ? 0 : 1, 0];
     let refused: readonly Candidate[] = [];
     for (;;) {
@@ -444,6 +445,11 @@ export class SlotStore {
       });
       if (view === undefined) {
         await deadline.sleep(backoffMs(runtime, ++failures), "slot.candidates");
+        continue;
+      }
+      if (view.mine === "expired") {
+        // It came so late that others may have it: it is taken anew, as any other.
+        request = { ...asked, incarnation: runtime.uuid() };
         continue;
       }
       if (view.mine !== undefined) return view.mine;
@@ -543,17 +549,13 @@ export class SlotStore {
       );
     }
     const slots = rows.filter((row) => !row.isNull("slot"));
-    const mine = slots.find((row) => row.boolean("mine") && row.number("expires_at") > nowMs);
+    const mine = slots.find((row) => row.boolean("mine"));
     return {
       nowMs,
       limit,
       nextFreeMs: first.isNull("next_free_ms") ? nowMs : first.number("next_free_ms"),
       unsettled: decided.length === 0 ? "namespace" : provisioned < limit ? "slots" : undefined,
-      mine: mine && acquiredOf({ ...request, ...windowIn(mine) }, {
-        ...sent,
-        lastsMs: mine.number("expires_at") - nowMs,
-        written: false,
-      }),
+      mine: mine && foundIn(mine, { request, sent, nowMs }),
       candidates: slots.map((row) => ({
         slot: row.number("slot"),
         fence: row.number("fence"),
@@ -834,7 +836,7 @@ interface View {
   /** What the namespace lacks. */
   readonly unsettled: "namespace" | "slots" | undefined;
   /** What this acquire has already. */
-  readonly mine: Acquired | undefined;
+  readonly mine: Acquired | "expired" | undefined;
   readonly candidates: readonly Candidate[];
 }
 
@@ -885,6 +887,16 @@ function windowIn(row: Row): Pick<SlotLeaseData, "slot" | "fence" | "floorMs" | 
 
 function acquiredOf(data: SlotLeaseData, confirmed: Confirmation): Acquired {
   return { lease: new SlotLease(data), confirmed };
+}
+
+/** What was acquired, of the row that a read found; or that its lease has expired meanwhile. */
+function foundIn(
+  row: Row,
+  { request, sent, nowMs }: { request: AcquireRequest; sent: Moment; nowMs: number },
+): Acquired | "expired" {
+  const lastsMs = row.number("expires_at") - nowMs;
+  if (lastsMs <= 0) return "expired";
+  return acquiredOf({ ...request, ...windowIn(row) }, { ...sent, lastsMs, written: false });
 }
 
 function isSame(one: Candidate, other: Candidate): boolean {

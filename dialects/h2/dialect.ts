@@ -94,7 +94,8 @@ class H2Dialect extends Dialect {
   }
 
   override schema(feature: Feature, tables: Tables): readonly TableSchema[] {
-    return h2Schema(feature, tables).map(({ table, create, columns }) => ({
+    return h2Schema(feature, tables).map(({ table, create, columns, ...rest }) => ({
+      ...rest,
       table,
       create: claimed(table, create),
       columns: new Map([...columns].map(([name, add]) => [name, claimed(table, add)])),
