@@ -57,7 +57,9 @@ export async function assertExactRanges({ ranges }: Store, key = "exact"): Promi
 }
 
 /** Fails unless a store, whatever its pool is set to, leases slots exactly. */
-export async function assertExactSlots({ slots }: Store): Promise<void> {
+export async function assertExactSlots({ slots, warnings }: Store): Promise<void> {
+  // Only the library makes incarnations, of one length.
+  assertEquals(warnings.filter((text) => text.includes("incarnation")), []);
   const namespace = `${crypto.randomUUID().slice(0, 8)} \\ \\' 'quoted' "too" ? größer 🦕`;
   const ownerKey = `50% \\ \\' 'quoted' "too" \`also\` $1 ? :name größer 🦕`;
   const terms = { namespace, limit: 20, ttlMs: 60_000, toleranceMs: 500, ownerKey };
