@@ -44,8 +44,8 @@ export const mutants: readonly Mutant[] = [
     rules: ["ceiling", "ids"],
     edits: [{
       file: statements,
-      find: "and next_floor_ms = ${nextFloorMs} and ${isFree(now, ownerKey)}",
-      replace: "and ${isFree(now, ownerKey)}",
+      find: "and next_floor_ms = ${nextFloorMs}",
+      replace: "",
     }],
   },
   {
@@ -163,21 +163,31 @@ export const mutants: readonly Mutant[] = [
     ],
   },
   {
-    breaks: "a renewal compares the fence",
+    breaks: "a late write of an acquire does not take the lease that the acquire has given",
+    rules: ["fence"],
+    edits: [{
+      file: statements,
+      find: "and (incarnation is null or incarnation <> ${incarnation})`",
+      replace: "and ${incarnation} = ${incarnation}`",
+    }],
+  },
+  {
+    breaks: "a holder's write compares the fence and the incarnation",
     rules: ["fence"],
     edits: [{
       file: dialect,
       find: "and fence = ${fence}\n    and incarnation = ${incarnation}`",
-      replace: "and ${fence} = ${fence}\n    and incarnation = ${incarnation}`",
+      replace: "and ${fence} > 0\n    and ${incarnation} is not null`",
     }],
   },
   {
-    breaks: "a renewal compares the incarnation",
+    // The fence alone tells every holder from every other, but not from one that has released.
+    breaks: "a holder's write compares the incarnation",
     rules: ["fence"],
     edits: [{
       file: dialect,
       find: "and incarnation = ${incarnation}`",
-      replace: "and ${incarnation} = ${incarnation}`",
+      replace: "and ${incarnation} is not null`",
     }],
   },
   {

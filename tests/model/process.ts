@@ -83,8 +83,6 @@ export class Process implements Client {
   readonly key: string;
   /** Whether it has ended: nothing reaches it any longer. */
   ended = false;
-  /** The owner key of the acquire that is under way. */
-  acquiring = "";
   readonly #world: World;
   readonly #faults: { readonly fault: Fault; after: number }[] = [];
   readonly #tenures: Tenure[] = [];
@@ -176,7 +174,6 @@ export class Process implements Client {
     const isClean = () => started.step === this.#world.step && started.befallen === this.#befallen;
     const terms = { nowMs: this.#world.storeMs, ownerKey, maxAheadMs };
     this.befall(command.suffers);
-    this.acquiring = ownerKey;
     const use = {};
     if (hasOwnKey) this.#keyInUse = use;
     const leave = () => {
@@ -600,9 +597,10 @@ function isOpen(row: SlotRow, taking: Taking): boolean {
 }
 
 /** When a slot that cannot be taken can be. */
-function opensAtMs(row: SlotRow, { maxAheadMs }: Taking): number {
+function opensAtMs(row: SlotRow, { ownerKey, maxAheadMs }: Taking): number {
   const reachedMs = row.next_floor_ms - maxAheadMs;
-  return row.owner_key === null ? reachedMs : Math.max(reachedMs, row.expires_at);
+  const isFree = row.owner_key === null || row.owner_key === ownerKey;
+  return isFree ? reachedMs : Math.max(reachedMs, row.expires_at);
 }
 
 function copyOf(lease: SlotLease): SlotLeaseData {

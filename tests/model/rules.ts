@@ -64,9 +64,8 @@ export interface Statement {
   readonly nowMs: number;
 }
 
-/** The terms that an incarnation was asked for with, and the lease that came of it. */
+/** The lease that came of an incarnation; -1 as long as there is none. */
 export interface Tenancy {
-  readonly ownerKey: string;
   slot: number;
   fence: number;
 }
@@ -78,7 +77,7 @@ export class Rules {
   readonly #only: readonly Rule[] | undefined;
   readonly #windows = new Map<number, Window[]>();
   readonly #ids = new Set<number>();
-  /** What each incarnation is known by. */
+  /** The leases by their incarnations. */
   readonly tenancies = new Map<string, Tenancy>();
 
   /** @param only The rules that count; all do unless given. */
@@ -116,7 +115,7 @@ export class Rules {
       const tenancy = this.tenancies.get(incarnation ?? "");
       const what = { toString: () => `${name} made ${show(old)} ${show(row)}` };
       if (tenancy === undefined) this.broken("fence", `${what}, and is nobody's`);
-      else if (name === "slot.acquire") this.#acquired(old, row, { nowMs, tenancy, what });
+      else if (name === "slot.acquire") this.#acquired(old, row, { nowMs, what });
       else this.#changed(old, row, { tenancy, name, incarnation, what });
     });
     if (changed > 1) this.broken("fence", `${name} changed ${changed} rows`);
@@ -192,12 +191,15 @@ export class Rules {
   #acquired(
     old: SlotRow,
     row: SlotRow,
-    { nowMs, tenancy, what }: { nowMs: number; tenancy: Tenancy; what: { toString(): string } },
+    { nowMs, what }: { nowMs: number; what: { toString(): string } },
   ): void {
     if (row.fence !== old.fence + 1) this.broken("fence", what);
     const isFree = old.owner_key === null || old.expires_at <= nowMs ||
-      old.owner_key === tenancy.ownerKey;
+      old.owner_key === row.owner_key;
     if (!isFree) this.broken("fence", `${what} at ${nowMs}, when it was not free`);
+    if (old.incarnation === row.incarnation) {
+      this.broken("fence", `${what}, which the same acquire had taken already`);
+    }
     let windows = this.#windows.get(row.slot);
     if (windows === undefined) this.#windows.set(row.slot, windows = []);
     for (const { ceilingMs, endMs, usedMs } of windows) {

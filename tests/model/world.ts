@@ -182,19 +182,17 @@ export class World {
   }
 
   #start(index: number, { wallMs, key }: { wallMs: number; key: string }): Process {
-    const clocks: Clocks = new Clocks({
+    const clocks = new Clocks({
       monotonicMs: 1_000 * index + 0.25,
       wallMs,
       chance: this.schedule.chance * 8 + index,
       uuid: () => {
         const incarnation = this.unique("incarnation");
-        const ownerKey = process.acquiring;
-        this.rules.tenancies.set(incarnation, { ownerKey, slot: -1, fence: -1 });
+        this.rules.tenancies.set(incarnation, { slot: -1, fence: -1 });
         return incarnation;
       },
     });
-    const process: Process = new Process(this, { clocks, key });
-    return process;
+    return new Process(this, { clocks, key });
   }
 
   #letGo(index: number): void {
