@@ -5,7 +5,7 @@ import {
   type StoreErrorKind,
 } from "../../../core/errors.ts";
 import type { StoreEvent } from "../../../core/events.ts";
-import type { Runtime, Timer } from "../../../core/runtime.ts";
+import { type Runtime, systemRuntime, type Timer } from "../../../core/runtime.ts";
 import type { HoldOptions } from "../../../core/slot/slot_arguments.ts";
 import type { SlotHold } from "../../../core/slot/slot_hold.ts";
 import type { SlotLease } from "../../../core/slot/slot_lease.ts";
@@ -247,7 +247,13 @@ export class SlotWorld {
 
   /** Waits until the database has answered, and nothing more happens by itself. */
   async settle(): Promise<void> {
-    do await turn(); while (this.#sending > 0);
+    for (let idle = 0; idle < 2; idle++) {
+      await turn();
+      if (this.#sending === 0) continue;
+      idle = -1;
+      // A driver needs the event loop, for as long as it takes.
+      await new Promise<void>((resolve) => systemRuntime.setTimer(resolve, 1));
+    }
   }
 
   async #counted(send: Sent["send"]): ReturnType<Sent["send"]> {
