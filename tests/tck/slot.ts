@@ -7,6 +7,9 @@
 import type { TckCase } from "./context.ts";
 import { acquireCases } from "./slot/acquire.ts";
 import { beliefCases } from "./slot/beliefs.ts";
+import { choiceCases } from "./slot/choice.ts";
+import { namespaceCases } from "./slot/namespaces.ts";
+import { slotFaultCases } from "./slot/faults.ts";
 import { fenceCases } from "./slot/fences.ts";
 import { holdCases } from "./slot/hold.ts";
 import { idsCases } from "./slot/ids.ts";
@@ -18,6 +21,9 @@ export const slotCases: readonly TckCase[] = [
   ...windowCases,
   ...fenceCases,
   ...beliefCases,
+  ...namespaceCases,
+  ...choiceCases,
+  ...slotFaultCases,
   ...holdCases,
   ...idsCases,
 ];

@@ -1,7 +1,7 @@
 import { LeaseLostError, StoreError } from "../../../core/errors.ts";
 import type { SlotLease } from "../../../core/slot/slot_lease.ts";
 import type { QueryResult } from "../../../core/sql/row.ts";
-import { checkEqual, checkRejects } from "../check.ts";
+import { check, checkEqual, checkRejects } from "../check.ts";
 import type { TckCase } from "../context.ts";
 import { anyAhead, Rig, terms, ttlMs } from "./common.ts";
 
@@ -185,7 +185,11 @@ export const beliefCases: readonly TckCase[] = [
         first?.(result);
         return nothingChanged(undefined);
       };
-      await Promise.all([rig.slots.renew(short), rig.slots.renew(long)]);
+      const renewals = await Promise.allSettled([rig.slots.renew(short), rig.slots.renew(long)]);
+      for (const renewal of renewals) {
+        if (renewal.status === "fulfilled") continue;
+        check(renewal.reason instanceof StoreError, `${renewal.reason}`);
+      }
       await rig.checkBelieved(short);
       await rig.checkBelieved(long);
     },

@@ -159,10 +159,10 @@ export class Rig {
   }
 
   /** Writes the first millisecond of a slot's next window. */
-  async setNextFloor(slot: number, nextFloorMs: number): Promise<void> {
+  async setNextFloor(slot: number, nextFloorMs: number, of = namespace): Promise<void> {
     await this.execute(sql`
       update ${slotTable(this.#context)} set next_floor_ms = ${nextFloorMs}
-      where namespace = ${namespace} and slot = ${slot}
+      where namespace = ${of} and slot = ${slot}
     `);
   }
 

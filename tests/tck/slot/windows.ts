@@ -59,7 +59,7 @@ export const windowCases: readonly TckCase[] = [
     },
   },
   {
-    name: "a renewal never lowers the ceiling or the next floor, though the store clock went back",
+    name: "a renewal lowers nothing, though the store clock went back",
     async run(context) {
       const rig = await Rig.open(context);
       const lease = await rig.slots.acquire(terms());
@@ -68,9 +68,9 @@ export const windowCases: readonly TckCase[] = [
       rig.clock.storeMs -= 3_600_000;
       await rig.slots.renew(lease);
       const after = await rig.checkBelieved(lease);
-      checkEqual(after.expiresAtMs, rig.clock.storeMs + ttlMs, "the expiry is by the clock");
-      check(after.ceilingMs >= before.ceilingMs, "the ceiling of the row");
-      check(after.nextFloorMs >= before.nextFloorMs, "the next floor");
+      for (const name of ["expiresAtMs", "ceilingMs", "nextFloorMs"] as const) {
+        check(after[name] >= before[name], `${name} is ${after[name]}, it was ${before[name]}`);
+      }
       check(lease.ceilingMs >= believedMs, "the ceiling that is believed");
     },
   },
