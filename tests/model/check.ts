@@ -46,10 +46,16 @@ const tenths = 10;
 export async function check(options: CheckOptions): Promise<Outcome> {
   const { runs, path = "", only, shrink = true, onProgress } = options;
   const { seed = Math.floor(Math.random() * 2 ** 31) } = options;
-  const database = new ModelDatabase();
+  using database = new ModelDatabase();
   const counted = { schedules: 0, steps: 0, ids: 0 };
+  let failed = false;
   const property = fc.asyncProperty(schedules, async (schedule) => {
-    const done = await new World(database, schedule, only).run();
+    const done = await new World(database, schedule, only).run().catch((error) => {
+      failed = true;
+      throw error;
+    });
+    // What comes then is only about that one.
+    if (failed) return;
     counted.schedules++;
     counted.steps += done.steps;
     counted.ids += done.ids;
@@ -67,9 +73,9 @@ export async function check(options: CheckOptions): Promise<Outcome> {
     const failure = {
       message: errorInstance.message,
       path: counterexamplePath ?? "",
-      schedule: printed(counterexample[0]),
+      schedule: printed(counterexample[0], errorInstance.steps),
     };
-    return { seed, ...counted, schedules: result.numRuns - 1, failure };
+    return { seed, ...counted, failure };
   } finally {
     Error.stackTraceLimit = stackTraceLimit;
   }

@@ -52,7 +52,7 @@ export interface Execution {
 }
 
 /** SQLite in memory, with a clock of the model's. */
-export class ModelDatabase {
+export class ModelDatabase implements Disposable {
   readonly #database = new DatabaseSync(":memory:");
   readonly #prepared = new Map<string, Prepared>();
   /** The model's own statements. */
@@ -88,6 +88,11 @@ export class ModelDatabase {
   /** The rows of slots as they are. */
   get rows(): readonly SlotRow[] {
     return this.#rows;
+  }
+
+  /** Closes it. */
+  [Symbol.dispose](): void {
+    this.#database.close();
   }
 
   /** Begins again with no rows, or with those of a namespace that was used before. */

@@ -214,7 +214,7 @@ export const mutants: readonly Mutant[] = [
     edits: [{
       file: statements,
       find: "next_floor_ms <= ${now} + ${maxAheadMs}",
-      replace: "next_floor_ms < ${now} + ${maxAheadMs}",
+      replace: "next_floor_ms <= ${now} + ${maxAheadMs - 200}",
     }],
   },
   {

@@ -38,6 +38,8 @@ export interface Tenure {
   readonly lease: SlotLease;
   readonly hold: SlotHold | undefined;
   readonly generators: Generator[];
+  /** The generator whose own the hold is. */
+  readonly owned: SnowflakeIds<IdFormat> | undefined;
   /** The last millisecond that was stamped without a generator. */
   usedByHandMs: number | undefined;
   /** How many ids were made by hand in each unit. */
@@ -83,6 +85,8 @@ export class Process implements Client {
   readonly key: string;
   /** Whether it has ended: nothing reaches it any longer. */
   ended = false;
+  /** How many calls of the library have not ended. */
+  pending = 0;
   readonly #world: World;
   readonly #faults: { readonly fault: Fault; after: number }[] = [];
   readonly #tenures: Tenure[] = [];
@@ -151,6 +155,11 @@ export class Process implements Client {
     if (suffers !== null && this.#faults.length < 4) this.#faults.push({ ...suffers });
   }
 
+  /** Lets nothing befall its statements any longer. */
+  recover(): void {
+    this.#faults.length = 0;
+  }
+
   /** Acquires, and keeps what it gets. */
   acquire(command: Of<"acquire">): void {
     const { schedule, rules, database } = this.#world;
@@ -179,30 +188,29 @@ export class Process implements Client {
     const leave = () => {
       if (this.#keyInUse === use) this.#keyInUse = undefined;
     };
-    const made = async (): Promise<Pick<Tenure, "generators" | "hold" | "lease">> => {
+    const made = async (): Promise<Pick<Tenure, "hold" | "lease" | "owned">> => {
       const { slots } = await this.#store;
-      const generators: Generator[] = [];
       if (command.as === "lease") {
-        return { lease: await slots.acquire(options), hold: undefined, generators };
+        return { lease: await slots.acquire(options), hold: undefined, owned: undefined };
       }
       if (command.as === "ids") {
         const ids = await this.#open({ ...options, ...renewal });
-        generators.push({ ids, last: -1 });
-        return { lease: ids.hold.lease, hold: ids.hold, generators };
+        return { lease: ids.hold.lease, hold: ids.hold, owned: ids };
       }
       const [background, stamps] = [command.as === "background", command.as !== "job"];
       const hold = await slots.hold({ ...options, ...renewal, background, stamps });
-      return { lease: hold.lease, hold, generators };
+      return { lease: hold.lease, hold, owned: undefined };
     };
     this.#run(
       made(),
-      ({ lease, hold, generators }) => {
+      ({ lease, hold, owned }) => {
         const { slot, fence } = lease;
         const tenancy = rules.tenancies.get(lease.incarnation);
         if (tenancy) Object.assign(tenancy, { slot, fence });
         this.#keep({
           process: this,
-          ...{ lease, hold, generators, usedByHandMs: undefined, byHand: new Map() },
+          ...{ lease, hold, owned, usedByHandMs: undefined, byHand: new Map() },
+          generators: owned ? [{ ids: owned, last: -1 }] : [],
           ...{ stamps: command.as !== "job", released: false, copyReleased: false, leave },
         });
         hold?.signal.addEventListener("abort", leave);
@@ -252,7 +260,8 @@ export class Process implements Client {
     const done = async () => {
       const { slots } = await this.#store;
       if (copy) return await slots.release(copyOf(lease));
-      if (hold) await hold.release({ lastUsedMs });
+      if (tenure.owned) await tenure.owned.close();
+      else if (hold) await hold.release({ lastUsedMs });
       else await slots.release(lease, { lastUsedMs });
     };
     if (copy) tenure.copyReleased = true;
@@ -559,11 +568,12 @@ export class Process implements Client {
     done: (value: T) => void,
     isExpected: (error: unknown) => boolean,
   ): void {
+    this.pending++;
     promise.then((value) => {
       if (!this.ended) done(value);
     }).catch((error) => {
       if (!this.ended && !isExpected(error)) this.#unexpected(error);
-    });
+    }).finally(() => this.pending--);
   }
 
   #unexpected(error: unknown): void {

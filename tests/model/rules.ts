@@ -28,6 +28,8 @@ export type Rule = keyof typeof rules;
 export class Violation extends Error {
   /** The rule. */
   readonly rule: Rule;
+  /** How many commands had been given by then. */
+  steps = Infinity;
 
   /**
    * Makes one.

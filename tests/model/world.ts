@@ -34,6 +34,10 @@ export interface Done {
 /** When every schedule begins. */
 const startMs = 1_700_000_000_000;
 const epochMs = startMs - 1_000_000;
+/** In one of so many schedules all calls are waited for. */
+const oneOf = 16;
+/** Longer than any call may take. */
+const longestCallMs = 5_500;
 /** How many leases commands reach. */
 const mostLeases = 6;
 /** More timers than any schedule fires while time passes once. */
@@ -114,6 +118,7 @@ export class World {
       this.waiting.shift()?.();
       await this.#settle();
     }
+    if (this.schedule.chance % oneOf === 0) await this.#outlast();
     return { steps: this.step, statements: this.statements, ids: this.rules.ids };
   }
 
@@ -195,6 +200,18 @@ export class World {
     return new Process(this, { clocks, key });
   }
 
+  /** Lets every call's time pass. */
+  async #outlast(): Promise<void> {
+    for (const process of this.#processes) {
+      process.recover();
+      process.clocks.speed = { monotonic: 1, wall: 1 };
+    }
+    await this.#pass({ ms: longestCallMs, blocked: 0 });
+    const pending = this.#processes.reduce((sum, process) => sum + process.pending, 0);
+    if (pending > 0) this.rules.broken("errors", `${pending} calls did not end in their time`);
+    await this.#settle();
+  }
+
   #letGo(index: number): void {
     const { length } = this.waiting;
     if (length > 0) this.waiting.splice(length - 1 - index % length, 1)[0]?.();
@@ -231,7 +248,10 @@ export class World {
   async #settle(): Promise<void> {
     await new Promise<void>((resolve) => void setImmediate(resolve));
     this.#check();
-    if (this.rules.violation) throw this.rules.violation;
+    const { violation } = this.rules;
+    if (violation === undefined) return;
+    violation.steps = this.step;
+    throw violation;
   }
 
   #check(): void {
