@@ -7,6 +7,9 @@
 import type { TckCase } from "./context.ts";
 import { acquireCases } from "./slot/acquire.ts";
 import { beliefCases } from "./slot/beliefs.ts";
+import { slotArgumentCases } from "./slot/arguments.ts";
+import { assertCases } from "./slot/assert.ts";
+import { slotConcurrencyCases } from "./slot/concurrency.ts";
 import { choiceCases } from "./slot/choice.ts";
 import { namespaceCases } from "./slot/namespaces.ts";
 import { slotFaultCases } from "./slot/faults.ts";
@@ -23,7 +26,10 @@ export const slotCases: readonly TckCase[] = [
   ...beliefCases,
   ...namespaceCases,
   ...choiceCases,
+  ...assertCases,
+  ...slotConcurrencyCases,
   ...slotFaultCases,
+  ...slotArgumentCases,
   ...holdCases,
   ...idsCases,
 ];
