@@ -10,6 +10,7 @@ import {
   LeaseLostError,
   SlotsExhaustedError,
   StoreError,
+  type StoreErrorKind,
   TimeoutError,
 } from "../../core/errors.ts";
 import type {
@@ -27,6 +28,7 @@ import type { Statement } from "../../core/sql/statement.ts";
 import { openStoreOver, type Store } from "../../core/store.ts";
 import type { Clocks } from "./clocks.ts";
 import { dialects, namespace, type SlotRow } from "./database.ts";
+import { areSame } from "./rules.ts";
 import type { Befalling, Command, Fault } from "./schedule.ts";
 import type { Moment, World } from "./world.ts";
 
@@ -37,7 +39,7 @@ export interface Tenure {
   readonly process: Process;
   readonly lease: SlotLease;
   readonly hold: SlotHold | undefined;
-  readonly generators: Generator[];
+  readonly generators: Stamper[];
   /** The generator whose own the hold is. */
   readonly owned: SnowflakeIds<IdFormat> | undefined;
   /** The last millisecond that was stamped without a generator. */
@@ -54,9 +56,19 @@ export interface Tenure {
   readonly leave: () => void;
 }
 
-interface Generator {
+/** A generator, and the last id that it gave. */
+interface Stamper {
   readonly ids: SnowflakeIds<IdFormat>;
   last: number;
+}
+
+/** A hold that may be trusted. */
+export interface Trusted {
+  readonly slot: number;
+  /** Whether it is. */
+  readonly isHeld: () => boolean;
+  /** Whether both clocks of its process have run slower than the margin allows. */
+  readonly isExcused: () => boolean;
 }
 
 /** Until when the answers that a process has received allow it to trust a lease. */
@@ -213,7 +225,10 @@ export class Process implements Client {
           generators: owned ? [{ ids: owned, last: -1 }] : [],
           ...{ stamps: command.as !== "job", released: false, copyReleased: false, leave },
         });
-        hold?.signal.addEventListener("abort", leave);
+        hold?.signal.addEventListener("abort", () => {
+          leave();
+          if (!this.ended) this.#isLost(hold.signal.reason, lease);
+        });
         if (!isClean()) return;
         const own = started.rows.filter((row) => row.owner_key === ownerKey && isOpen(row, terms));
         if (own.length > 0 && !own.some((row) => row.slot === slot)) {
@@ -248,7 +263,7 @@ export class Process implements Client {
       if (hold) await hold.renew();
       else await slots.renew(lease);
     };
-    this.#run(renewed(), () => {}, (error) => isFailure(error) || error instanceof LeaseLostError);
+    this.#run(renewed(), () => {}, (error) => isFailure(error) || this.#isLost(error, lease));
   }
 
   /** Releases a lease. */
@@ -370,8 +385,8 @@ export class Process implements Client {
     for (const { lease } of this.#tenures) this.#world.rules.believed(lease);
   }
 
-  /** The holds that may be trusted, each with its slot. */
-  *trusted(): Iterable<{ slot: number; isHeld: () => boolean; isExcused: () => boolean }> {
+  /** The holds that may be trusted. */
+  *trusted(): Iterable<Trusted> {
     for (const tenure of this.#tenures) {
       const { hold, lease, released, copyReleased } = tenure;
       if (hold === undefined || released || copyReleased || hold.signal.aborted) continue;
@@ -380,7 +395,6 @@ export class Process implements Client {
       yield {
         slot: lease.slot,
         isHeld: () => this.#isHeld(tenure),
-        // Both of its clocks have run slower than the margin allows.
         isExcused: () => this.#world.trueMs - confirmed.sentTrueMs >= confirmed.lastsMs,
       };
     }
@@ -410,7 +424,7 @@ export class Process implements Client {
       this.clocks.wallMs() < wallMs - marginMs;
   }
 
-  #made(tenure: Tenure, generator: Generator, given: bigint | number | string): void {
+  #made(tenure: Tenure, generator: Stamper, given: bigint | number | string): void {
     const { layout, rules } = this.#world;
     const { epochMs, unitMs, slotBits, sequenceBits } = layout;
     const id = Number(given);
@@ -420,7 +434,7 @@ export class Process implements Client {
     if (id <= generator.last) rules.broken("order", `${id} came after ${generator.last}`);
     generator.last = id;
     if (slot !== lease.slot) rules.broken("ids", `${id} is not of slot ${lease.slot}`);
-    if (tenure.released && generator.last >= 0 && this.#world.isStamping) {
+    if (tenure.released && this.#world.isStamping) {
       rules.broken("ids", `${id} was made after the release was asked for`);
     }
     const firstMs = epochMs + unit * unitMs;
@@ -442,7 +456,7 @@ export class Process implements Client {
     if (schedule.form !== "bound" || !change || result.affected === 0) {
       return { result, incarnation, isWrite: change !== undefined };
     }
-    const isChanged = change.before.some((row, index) => row !== change.after[index]);
+    const isChanged = !areSame(change.before, change.after);
     const told = { missing: undefined, told: nowMs, wrong: nowMs + this.#world.astray() };
     const generatedKey = told[schedule.generatedKey];
     return {
@@ -576,6 +590,16 @@ export class Process implements Client {
     }).finally(() => this.pending--);
   }
 
+  /** Whether an error says that a lease is lost; if another is said to have it, it has. */
+  #isLost(error: unknown, { slot, fence, incarnation }: SlotLease): boolean {
+    if (!(error instanceof LeaseLostError)) return false;
+    const row = this.#world.database.rows.find((one) => one.slot === slot);
+    if (error.reason === "replaced" && row?.fence === fence && row.incarnation === incarnation) {
+      this.#world.rules.broken("errors", `the row says otherwise: ${error.message}`);
+    }
+    return true;
+  }
+
   #unexpected(error: unknown): void {
     const text = error instanceof Error ? error.stack ?? error.message : String(error);
     this.#world.rules.broken("errors", text);
@@ -621,8 +645,12 @@ function copyOfHold(hold: SlotHold): SlotHold {
   return Object.create(hold);
 }
 
+/** The failures that the model makes. */
+const expectedKinds: readonly StoreErrorKind[] = ["connection", "serialization"];
+
 function isFailure(error: unknown): boolean {
-  return error instanceof StoreError || error instanceof TimeoutError;
+  return error instanceof TimeoutError ||
+    (error instanceof StoreError && expectedKinds.includes(error.kind));
 }
 
 function driverError(message: string, errcode: number): Error {

@@ -12,7 +12,7 @@ import { setImmediate } from "node:timers";
 import type { SnowflakeLayout } from "../../core/id/snowflake_layout.ts";
 import { Clocks } from "./clocks.ts";
 import type { ModelDatabase } from "./database.ts";
-import { layoutOf, Process, type Tenure } from "./process.ts";
+import { layoutOf, Process, type Tenure, type Trusted } from "./process.ts";
 import { type Rule, Rules } from "./rules.ts";
 import type { Command, Schedule } from "./schedule.ts";
 
@@ -257,7 +257,7 @@ export class World {
   #check(): void {
     for (const process of this.#processes) process.check();
     if (!this.#storeIsTrue) return;
-    const bySlot = new Map<number, ReturnType<typeof first>[]>();
+    const bySlot = new Map<number, Trusted[]>();
     for (const process of this.#processes) {
       for (const trusted of process.trusted()) {
         const others = bySlot.get(trusted.slot);
@@ -267,12 +267,8 @@ export class World {
     }
     for (const [slot, all] of bySlot) {
       if (all.length < 2) continue;
-      const held = all.filter((one) => one !== undefined && one.isHeld() && !one.isExcused());
+      const held = all.filter((one) => one.isHeld() && !one.isExcused());
       if (held.length > 1) this.rules.broken("held", `${held.length} trust slot ${slot}`);
     }
   }
-}
-
-function first(process: Process) {
-  for (const trusted of process.trusted()) return trusted;
 }
