@@ -167,6 +167,7 @@ export class SlotWorld {
   readonly #stores: Store[] = [];
   #answer: Interference = ({ send }) => send();
   #sending = 0;
+  #sends = 0;
 
   /** @param parts What it is made of. */
   constructor({ runtime, client, dialect, open }: SlotWorldParts) {
@@ -247,17 +248,19 @@ export class SlotWorld {
 
   /** Waits until the database has answered, and nothing more happens by itself. */
   async settle(): Promise<void> {
-    for (let idle = 0; idle < 2; idle++) {
+    for (;;) {
+      const [sending, sends] = [this.#sending, this.#sends];
       await turn();
-      if (this.#sending === 0) continue;
-      idle = -1;
-      // A driver needs the event loop, for as long as it takes.
-      await new Promise<void>((resolve) => systemRuntime.setTimer(resolve, 1));
+      if (this.#sending > 0) {
+        // A driver needs the event loop, for as long as it takes.
+        await new Promise<void>((resolve) => systemRuntime.setTimer(resolve, 1));
+      } else if (sending === 0 && sends === this.#sends) return;
     }
   }
 
   async #counted(send: Sent["send"]): ReturnType<Sent["send"]> {
     this.#sending++;
+    this.#sends++;
     try {
       return await send();
     } finally {
