@@ -12,6 +12,7 @@ import { assertCases } from "./slot/assert.ts";
 import { slotConcurrencyCases } from "./slot/concurrency.ts";
 import { choiceCases } from "./slot/choice.ts";
 import { namespaceCases } from "./slot/namespaces.ts";
+import { slotSchemaCases } from "./slot/schema.ts";
 import { slotFaultCases } from "./slot/faults.ts";
 import { fenceCases } from "./slot/fences.ts";
 import { holdCases } from "./slot/hold.ts";
@@ -30,6 +31,7 @@ export const slotCases: readonly TckCase[] = [
   ...slotConcurrencyCases,
   ...slotFaultCases,
   ...slotArgumentCases,
+  ...slotSchemaCases,
   ...holdCases,
   ...idsCases,
 ];
