@@ -14,7 +14,7 @@ import {
   type SnowflakeIds,
   type Store,
 } from "../../mod.ts";
-import { batchSize, readSettings, say, type Settings } from "./said.ts";
+import { batchSize, layout, readSettings, say, type Settings } from "./said.ts";
 
 if (import.meta.main) await main(readSettings());
 
@@ -34,7 +34,7 @@ async function main(settings: Settings): Promise<void> {
 async function acquire(store: Store, { hold }: Settings): Promise<SnowflakeIds> {
   for (;;) {
     try {
-      return await store.snowflakeIds(hold);
+      return await store.snowflakeIds({ ...hold, layout });
     } catch (error) {
       if (!(error instanceof SlotsExhaustedError)) throw error;
       await setTimeout(20);

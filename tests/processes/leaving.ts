@@ -10,7 +10,7 @@ import { openStore, type Store } from "../../mod.ts";
 import { openStore as openH2 } from "../../dialects/h2/mod.ts";
 import { openStore as openMysql } from "../../dialects/mysql/mod.ts";
 import { openStore as openPostgresql } from "../../dialects/postgresql/mod.ts";
-import { batchSize, readSettings, say, type Settings } from "./said.ts";
+import { batchSize, layout, readSettings, say, type Settings } from "./said.ts";
 
 interface Opened {
   readonly store: Store;
@@ -22,7 +22,7 @@ if (import.meta.main) {
   process.on("exit", () => say({ type: "exit" }));
   const settings = readSettings();
   const { store, endPool } = await open(settings);
-  const ids = await store.snowflakeIds(settings.hold);
+  const ids = await store.snowflakeIds({ ...settings.hold, layout });
   const { slot, fence } = ids.hold.lease;
   say({ type: "acquired", slot, fence });
   say({ type: "ids", ids: (await ids.nextMany(batchSize)).map(String) });

@@ -7,9 +7,14 @@
 
 import { writeSync } from "node:fs";
 import process from "node:process";
-import type { HoldOptions, TableOptions } from "../../mod.ts";
+import {
+  type SnowflakeIdsOptions,
+  type SnowflakeLayout,
+  snowflakeLayout,
+  type TableOptions,
+} from "../../mod.ts";
 
-/** The environment variable that carries a process's {@linkcode Settings}, for others see arguments. */
+/** The environment variable that carries a process's {@linkcode Settings}: others can read arguments. */
 export const settingsVariable = "FENCEPOST_TEST_PROCESS";
 
 /** What a process ends by, after it has drawn what it was to draw. */
@@ -30,12 +35,18 @@ export interface Settings {
   /** The tables, which exist. */
   readonly tables: Required<TableOptions>;
   /** Which slot it takes; if none is free, it tries again until there is one. */
-  readonly hold: HoldOptions;
+  readonly hold: SnowflakeIdsOptions;
   /** How many batches of ids it draws. */
   readonly batches: number;
   /** What it does then. */
   readonly end: End;
 }
+
+/**
+ * Two ids per millisecond, so that a batch takes fifty of them: whoever draws is soon further ahead of the
+ * clock than a process needs to start, and only the windows keep its ids from those of the next.
+ */
+export const layout: SnowflakeLayout = { ...snowflakeLayout, sequenceBits: 1 };
 
 /** How many ids a batch has. */
 export const batchSize = 100;
