@@ -4,10 +4,12 @@ import {
   type Identifier,
   maxValue,
   nextValueOf,
+  type PresentTables,
   type RangeRow,
   type ReserveRequest,
   type ServerInfo,
   type Session,
+  type SlotUpdate,
   sql,
   type Statement,
   type StoreErrorKind,
@@ -53,6 +55,14 @@ export class MyPostgresqlDialect extends Dialect {
     return postgresqlDialect.insertRangeIfAbsent(row);
   }
 
+  // Without `takeSlot` an acquire takes two statements: one that reads, and one that writes.
+  override readonly returnsSlots = postgresqlDialect.returnsSlots;
+
+  override updateSlot(update: SlotUpdate): Statement {
+    // By this dialect's clock, which is the one that leases are read with.
+    return postgresqlDialect.updateSlot.call(this, update);
+  }
+
   override supports(server: ServerInfo) {
     return postgresqlDialect.supports(server);
   }
@@ -65,7 +75,7 @@ export class MyPostgresqlDialect extends Dialect {
     return postgresqlDialect.columns(session, table);
   }
 
-  override weaknesses(session: Session, tables: Tables) {
+  override weaknesses(session: Session, tables: PresentTables) {
     return postgresqlDialect.weaknesses(session, tables);
   }
 

@@ -1,8 +1,8 @@
 import { assertEquals, assertStringIncludes } from "@std/assert";
-import { type Dialect, openStore } from "@fencepost/store";
+import { type Dialect, openStore, type SlotUpdate, sql, type Statement } from "@fencepost/store";
 import { openStore as openPostgresql } from "@fencepost/store/postgresql";
 import { openStore as openSqlite } from "@fencepost/store/sqlite";
-import { tckCases, type TckContext } from "@fencepost/store/tck";
+import { slotCases, tckCases, type TckContext } from "@fencepost/store/tck";
 import postgres from "postgres";
 import { MyPostgresqlDialect } from "../examples/postgresql_dialect.ts";
 import { MySqliteDialect } from "../examples/sqlite_dialect.ts";
@@ -12,6 +12,16 @@ import type { Driver } from "./databases/driver.ts";
 import { postgresql } from "./databases/postgresql.ts";
 import { askedServers } from "./servers/asked.ts";
 import { withTemporaryFolder } from "./package/tarball.ts";
+
+/** PostgreSQL with what the base class has for slots. */
+class PlainPostgresqlDialect extends MyPostgresqlDialect {
+  override readonly returnsSlots = false;
+
+  override updateSlot({ table, set, where }: SlotUpdate): Statement {
+    const now = this.nowMillis;
+    return sql`update ${table} set ${set(now)} where ${where(now)}`;
+  }
+}
 
 type Work = (context: TckContext) => Promise<void>;
 
@@ -63,8 +73,14 @@ for (const { name, url } of askedServers()) {
     const custom: Driver = { ...driver!, dialect };
     testAll(name, dialect, (work) => runOn(custom, work));
 
+    const plain = new PlainPostgresqlDialect();
+    for (const { name: rule, run: work } of slotCases) {
+      Deno.test(`${name} › a dialect of one's own, with nothing for slots › ${rule}`, () =>
+        runOn({ ...custom, dialect: plain }, work));
+    }
+
     Deno.test(`${name} › a dialect of one's own is tried before the built-in one`, async () => {
-      const sql = postgres(url, { onnotice: () => {} });
+      const admin = postgres(url, { onnotice: () => {} });
       const unique = crypto.randomUUID().replaceAll("-", "_");
       const tables = {
         rangeTable: `ranges_${unique}`,
@@ -73,14 +89,14 @@ for (const { name, url } of askedServers()) {
       };
       try {
         const options = { dialects: [dialect], ...tables, initSchema: true };
-        const store = await openPostgresql(sql, options);
+        const store = await openPostgresql(admin, options);
         assertEquals(store.dialect, "my-postgresql");
         assertEquals(await store.ranges.reserve("order", 10), { start: 1n, end: 11n });
       } finally {
         for (const table of Object.values(tables)) {
-          await sql.unsafe(`drop table if exists "${table}"`);
+          await admin.unsafe(`drop table if exists "${table}"`);
         }
-        await sql.end();
+        await admin.end();
       }
     });
   }
