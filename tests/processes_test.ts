@@ -31,6 +31,9 @@ const terms = { namespace: "a", limit: 1, ttlMs: 1_000, toleranceMs: 500 };
 /** A lease that does not expire while a test runs. */
 const longTerms = { ...terms, ttlMs: 86_400_000 };
 
+/** So many ids take more time than a process needs to start. */
+const farAhead = 15 * batchSize;
+
 interface Fixture {
   readonly store: Store;
   /** Starts a process, which is killed at the latest when the test has ended. */
@@ -125,7 +128,7 @@ for (const { name, url } of databases) {
     url,
     async ({ store, start }) => {
       const first = start({ end: "never" });
-      await first.saying("ids");
+      await first.drawing(farAhead);
       assertEquals((await first.kill()).signal, "SIGKILL");
       const left = await slotOf(store);
       assertEquals(left.fence, 1);
@@ -186,7 +189,7 @@ for (const { name, url } of databases) {
     async ({ store, start }) => {
       const hold = { ...terms, ttlMs: 60_000, ownerKey: "node 1" };
       const first = start({ hold, end: "never" });
-      await first.saying("ids");
+      await first.drawing(farAhead);
       await first.kill();
       const other = () => store.slots.acquire({ ...hold, ownerKey: "node 2" });
       await assertRejects(other, SlotsExhaustedError);

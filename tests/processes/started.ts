@@ -68,14 +68,25 @@ export class Started implements AsyncDisposable {
 
   /** Resolves when it has said something of a type, with the first of it. */
   async saying<T extends Said["type"]>(type: T): Promise<Extract<Said, { type: T }>> {
-    const ask = () => {
-      const first = this.first(type);
-      if (first === undefined && this.#hasEnded) {
-        throw new Error(`Cannot wait for "${type}": the process has ended: ${this.#log.trim()}`);
+    return await this.#until(() => this.first(type), `a process to say "${type}"`);
+  }
+
+  /** Resolves when it has drawn as many ids. */
+  async drawing(count: number): Promise<void> {
+    await this.#until(
+      () => this.ids.length >= count || undefined,
+      `a process to draw ${count} ids`,
+    );
+  }
+
+  async #until<T>(ask: () => T | undefined, what: string): Promise<T> {
+    return await until(() => {
+      const answer = ask();
+      if (answer === undefined && this.#hasEnded) {
+        throw new Error(`Cannot wait for ${what}: it has ended: ${this.#log.trim()}`);
       }
-      return first;
-    };
-    return await until(ask, { what: `a process to say "${type}"` });
+      return answer;
+    }, { what });
   }
 
   /** Resolves when it has ended by itself; rejects if it failed. */
