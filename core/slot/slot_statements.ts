@@ -75,6 +75,19 @@ export function isFree(
     and (incarnation is null or incarnation <> ${incarnation})`;
 }
 
+/**
+ * Whether a slot can be taken by a statement that does not know its fence: not if it is held, also not by
+ * the same owner key. Such a statement may come late, from a process that is no more, and would take the
+ * lease from the one that came after it.
+ */
+export function isVacant(
+  now: Statement,
+  { incarnation }: Pick<AcquireRequest, "incarnation">,
+): Statement {
+  return sql`(owner_key is null or expires_at <= ${now})
+    and (incarnation is null or incarnation <> ${incarnation})`;
+}
+
 /** Whether a slot can be taken and was not used too far ahead of the clock. */
 export function isCandidate(now: Statement, request: AcquireRequest): Statement {
   const { limit, maxAheadMs } = request;

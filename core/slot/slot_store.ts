@@ -90,9 +90,9 @@ import {
   insertNamespace,
   insertSlots,
   isCandidate,
-  isFree,
   isSettled,
   isUntouched,
+  isVacant,
   preference,
   provisionStep,
   releasing,
@@ -404,7 +404,10 @@ export class SlotStore {
     return acquired;
   }
 
-  /** Acquires in one statement, where the dialect can and a slot is there that nobody else picks. */
+  /**
+   * Acquires in one statement, where the dialect can and a slot is there that nobody holds or picks. An own
+   * slot that is still held comes first, and is not taken so: then nothing is.
+   */
   async #take(request: AcquireRequest, deadline: Deadline): Promise<Acquired | Missed> {
     const { dialect, runtime } = this.#database;
     if (dialect.takeSlot === undefined || this.#byTransaction) return missed;
@@ -416,7 +419,7 @@ export class SlotStore {
       order: preference(request, shuffleOf(() => runtime.random())),
       settled: isSettled(this.#tables, request),
       set: (now) => acquiring(now, request, undefined),
-      where: (now) => sql`namespace = ${namespace} and ${isFree(now, request)}`,
+      where: (now) => sql`namespace = ${namespace} and ${isVacant(now, request)}`,
       nonce,
     });
     const call = { name: "slot.acquire", deadline };
