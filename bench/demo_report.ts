@@ -104,7 +104,11 @@ function replacementLines({ shares, replaced }: Drawn, gap: bigint): string[] {
   return [
     `process ${killed.number} was killed after ${seconds(replaced.killedMs)} s, ` +
     `process ${next.number} drew from ${whose} after ${seconds(replaced.begunMs)} s`,
-    `process ${killed.number} left ${grouped(gap)} range ids reserved and never given: a gap`,
+    gap === 0n
+      ? `process ${killed.number} left no gap in the range ids`
+      : `process ${killed.number} left a gap of ${
+        grouped(gap)
+      } range ids: reserved and never given`,
   ];
 }
 
