@@ -465,6 +465,30 @@ Deno.test("a renewal that succeeds after the trust has run out gives nothing bac
   await assertLost(hold, "expired");
 });
 
+Deno.test("a renewal that changed nothing confirms what the row says, and is repeated soon", async () => {
+  for (const background of [true, false]) {
+    await using world = new World();
+    const hold = await (await world.open()).slots.hold({ ...terms, background });
+    let lost = 0;
+    world.answer(({ statement, send }) => {
+      const isUpdate = statement !== undefined;
+      return isUpdate && lost++ === 0 ? Promise.resolve(undefined) : send();
+    }, "slot.renew");
+    await world.pass(everyMs);
+    if (background) {
+      await world.pass(100);
+      assertEquals([world.told("renew").length, hold.held], [1, true]);
+      continue;
+    }
+    await hold.renew();
+    assertEquals([world.told("renew").length, lost], [0, 1]);
+    world.runtime.block(trustMs - everyMs - 1);
+    assert(hold.held);
+    world.runtime.block(1);
+    await assertLost(hold, "expired");
+  }
+});
+
 Deno.test("renew sends nothing once the lease is lost", async () => {
   await using world = new World();
   const hold = await (await world.open()).slots.hold({ ...terms, background: false });

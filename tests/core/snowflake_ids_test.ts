@@ -381,8 +381,9 @@ Deno.test("after the loss of the lease nothing is stamped: replaced", async () =
   const store = await world.open();
   const hold = await store.slots.hold({ ...terms, ownerKey: "one" });
   const ids = await store.snowflakeIds({ hold });
-  await ids.next();
   world.runtime.block(1);
+  // The unit has ids left.
+  await ids.next();
   await store.slots.acquire({ ...terms, ownerKey: "one" });
   await assertRejects(() => hold.renew(), LeaseLostError);
   await assertEnded(ids, "replaced");
@@ -399,6 +400,21 @@ Deno.test("after a release nothing is stamped, and after its store was closed ne
   await other.next();
   await store.close();
   await assertEnded(other, "released");
+});
+
+Deno.test("a lease that its store was told to release is not stamped either", async () => {
+  await using world = new World();
+  const store = await world.open();
+  const hold = await store.slots.hold(terms);
+  const ids = await store.snowflakeIds({ hold });
+  const { timestampMs } = ids.parse(await ids.next());
+  world.answer(({ send }) => {
+    assertThrows(() => ids.tryNext(), LeaseLostError);
+    return send();
+  }, "slot.release");
+  await store.slots.release(hold.lease);
+  await assertEnded(ids, "released");
+  assertEquals(world.nextFloorMs, timestampMs + 1);
 });
 
 Deno.test("generators of one hold share what was stamped", async () => {
