@@ -163,13 +163,31 @@ export const mutants: readonly Mutant[] = [
     ],
   },
   {
-    breaks: "a late write of an acquire does not take the lease that the acquire has given",
+    breaks: "a statement that does not know the fence takes only what nobody holds",
     rules: ["fence"],
     edits: [{
-      file: statements,
-      find: "and (incarnation is null or incarnation <> ${incarnation})`",
-      replace: "and ${incarnation} = ${incarnation}`",
+      file: slotStore,
+      find: "${isVacant(now, request)}",
+      replace: "(owner_key is null or expires_at <= ${now} or owner_key = ${request.ownerKey}) " +
+        "and (incarnation is null or incarnation <> ${request.incarnation})",
     }],
+  },
+  {
+    breaks: "a late write of an acquire does not take the lease that the acquire has given",
+    rules: ["fence"],
+    edits: [
+      {
+        file: statements,
+        find:
+          "or owner_key = ${ownerKey})\n    and (incarnation is null or incarnation <> ${incarnation})`",
+        replace: "or owner_key = ${ownerKey}) and ${incarnation} is not null`",
+      },
+      {
+        file: statements,
+        find: "<= ${now})\n    and (incarnation is null or incarnation <> ${incarnation})`",
+        replace: "<= ${now}) and ${incarnation} is not null`",
+      },
+    ],
   },
   {
     breaks: "a holder's write compares the fence and the incarnation",

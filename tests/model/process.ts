@@ -217,14 +217,17 @@ export class Process implements Client {
       made(),
       ({ lease, hold, owned }) => {
         const { slot, fence } = lease;
-        const tenancy = rules.tenancies.get(lease.incarnation);
-        if (tenancy) Object.assign(tenancy, { slot, fence });
-        this.#keep({
+        const tenure: Tenure = {
           process: this,
           ...{ lease, hold, owned, usedByHandMs: undefined, byHand: new Map() },
           generators: owned ? [{ ids: owned, last: -1 }] : [],
           ...{ stamps: command.as !== "job", released: false, copyReleased: false, leave },
-        });
+        };
+        this.#tenures.push(tenure);
+        this.#world.tenures.push(tenure);
+        const isLive = () =>
+          !this.ended && !tenure.released && !tenure.copyReleased && !hold?.signal.aborted;
+        rules.tenancies.set(lease.incarnation, { slot, fence, isLive });
         hold?.signal.addEventListener("abort", () => {
           leave();
           if (!this.ended) this.#isLost(hold.signal.reason, lease);
@@ -398,11 +401,6 @@ export class Process implements Client {
         isExcused: () => this.#world.trueMs - confirmed.sentTrueMs >= confirmed.lastsMs,
       };
     }
-  }
-
-  #keep(tenure: Tenure): void {
-    this.#tenures.push(tenure);
-    this.#world.tenures.push(tenure);
   }
 
   #isHeld({ hold, lease }: Tenure): boolean {

@@ -70,6 +70,8 @@ export interface Statement {
 export interface Tenancy {
   slot: number;
   fence: number;
+  /** Whether its holder is there and has not lost it, as far as it knows. */
+  isLive: () => boolean;
 }
 
 /** Checks the rules of one schedule. */
@@ -201,6 +203,9 @@ export class Rules {
     if (!isFree) this.broken("fence", `${what} at ${nowMs}, when it was not free`);
     if (old.incarnation === row.incarnation) {
       this.broken("fence", `${what}, which the same acquire had taken already`);
+    }
+    if (old.expires_at > nowMs && this.tenancies.get(old.incarnation ?? "")?.isLive()) {
+      this.broken("fence", `${what} at ${nowMs}, from a holder that is there`);
     }
     let windows = this.#windows.get(row.slot);
     if (windows === undefined) this.#windows.set(row.slot, windows = []);

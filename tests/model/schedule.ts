@@ -79,7 +79,13 @@ export type Command =
     readonly suffers: Befalling | null;
   }
   /** The process ends without a word, and another starts in its place. */
-  | { readonly do: "crash"; readonly process: number; readonly sameKey: boolean }
+  | {
+    readonly do: "crash";
+    readonly process: number;
+    readonly sameKey: boolean;
+    /** Whether that acquires at once. */
+    readonly returns: boolean;
+  }
   | {
     readonly do: "generator";
     readonly lease: number;
@@ -217,7 +223,7 @@ const commonly: readonly fc.WeightedArbitrary<Command>[] = [
         "lease",
         "lease",
       ),
-      ownKey: flag,
+      ownKey: fc.constantFrom(true, true, false),
       preferred: fc.integer({ min: -1, max: 3 }),
       suffers: maybe,
     }),
@@ -241,7 +247,15 @@ const commonly: readonly fc.WeightedArbitrary<Command>[] = [
       suffers: maybe,
     }),
   },
-  { weight: 4, arbitrary: fc.record({ do: doing("crash"), process, sameKey: flag }) },
+  {
+    weight: 6,
+    arbitrary: fc.record({
+      do: doing("crash"),
+      process,
+      sameKey: fc.constantFrom(true, true, false),
+      returns: flag,
+    }),
+  },
   {
     weight: 6,
     arbitrary: fc.record({

@@ -193,7 +193,7 @@ export class World {
       chance: this.schedule.chance * 8 + index,
       uuid: () => {
         const incarnation = this.unique("incarnation");
-        this.rules.tenancies.set(incarnation, { slot: -1, fence: -1 });
+        this.rules.tenancies.set(incarnation, { slot: -1, fence: -1, isLive: () => false });
         return incarnation;
       },
     });
@@ -217,13 +217,20 @@ export class World {
     if (length > 0) this.waiting.splice(length - 1 - index % length, 1)[0]?.();
   }
 
-  #crash({ process, sameKey }: Extract<Command, { readonly do: "crash" }>): void {
+  #crash(command: Extract<Command, { readonly do: "crash" }>): void {
+    const { process, sameKey, returns } = command;
     const index = process % this.#processes.length;
     const old = this.#process({ process });
     old.ended = true;
     this.tenures = this.tenures.filter((tenure) => tenure.process !== old);
     const key = sameKey ? old.key : this.unique("restarted process");
-    this.#processes[index] = this.#start(index, { wallMs: old.clocks.wallMs(), key });
+    const next = this.#start(index, { wallMs: old.clocks.wallMs(), key });
+    this.#processes[index] = next;
+    if (!returns) return;
+    next.acquire({
+      ...{ do: "acquire", process, as: "ids", ownKey: true },
+      ...{ preferred: -1, suffers: null },
+    });
   }
 
   async #pass({ ms, blocked }: { readonly ms: number; readonly blocked: number }): Promise<void> {
