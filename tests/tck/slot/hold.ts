@@ -248,13 +248,14 @@ export class SlotWorld {
 
   /** Waits until the database has answered, and nothing more happens by itself. */
   async settle(): Promise<void> {
-    for (;;) {
-      const [sending, sends] = [this.#sending, this.#sends];
+    for (let idle = 0; idle < 2; idle++) {
+      const sends = this.#sends;
       await turn();
       if (this.#sending > 0) {
         // A driver needs the event loop, for as long as it takes.
         await new Promise<void>((resolve) => systemRuntime.setTimer(resolve, 1));
-      } else if (sending === 0 && sends === this.#sends) return;
+        idle = -1;
+      } else if (sends !== this.#sends) idle = -1;
     }
   }
 
@@ -269,9 +270,11 @@ export class SlotWorld {
   }
 }
 
-/** Lets the event loop turn once, whatever the time. */
-function turn(): Promise<void> {
-  return new Promise((resolve) => {
+/** Lets every promise that is ready to settle do so, and the event loop turn once. */
+async function turn(): Promise<void> {
+  // A message may come before promises that wait for each other are through.
+  for (let count = 0; count < 50; count++) await Promise.resolve();
+  await new Promise<void>((resolve) => {
     const { port1, port2 } = new MessageChannel();
     port1.onmessage = () => {
       port1.close();
