@@ -34,7 +34,11 @@ function driver(url: string): Driver {
         session: client.session(transaction),
         open,
         commit: () => transaction.commit(),
-        rollback: () => transaction.rollback(),
+        rollback: () =>
+          transaction.rollback().catch((error) => {
+            // The server has done it already.
+            if (error.code !== "EABORT") throw error;
+          }),
       };
     };
     return { client, begin, end: () => pool.close() };

@@ -145,6 +145,12 @@ async function run(
       return statement(database, text, { asked, counts });
     } catch (error) {
       if (!(error instanceof Error) || !("errcode" in error)) throw error;
+      // What it is to lock was changed since the transaction began to read.
+      if (error.errcode === 517) {
+        const error = { number: 3960, message: "Snapshot isolation transaction aborted" };
+        database.exec("rollback");
+        return { error, rolledBack: true };
+      }
       const code = Number(error.errcode) & 0xff;
       if (code !== 5 && code !== 6) return { error: errorOf(error) };
     }
@@ -281,6 +287,11 @@ function statement(
   text: string,
   { asked, counts }: { asked: Asked; counts: boolean },
 ): Answered {
+  const [, locked] = /^select\b.* from (\S+) with \(updlock, /s.exec(text) ?? [];
+  // A read takes no lock there, and a write takes that of all tables.
+  if (locked !== undefined && database.isTransaction) {
+    database.prepare(plain(`delete from ${locked} where false`)).run();
+  }
   const prepared = database.prepare(translated(text));
   prepared.setReadBigInts(true);
   const parameters = Object.fromEntries(
