@@ -33,11 +33,11 @@ const mssql = "dialects/sqlserver/mssql.ts";
 const mssqlTests = ["tests/drivers/mssql_test.ts"];
 const slotStore = "core/slot/slot_store.ts";
 const slotHold = "core/slot/slot_hold.ts";
-const slotTests = ["tests/tck_test.ts"];
-const holdTests = ["tests/core/slot_hold_test.ts"];
+const slotTests = ["tests/slots/kit_test.ts"];
+const holdTests = ["tests/slots/hold_test.ts"];
 const snowflakeIds = "core/id/snowflake_ids.ts";
 const stampWindow = "core/id/stamp_window.ts";
-const idTests = ["tests/core/snowflake_ids_test.ts"];
+const idTests = ["tests/slots/snowflake_ids_test.ts"];
 
 /** The mutants. */
 export const mutants: readonly Mutant[] = [

@@ -16,7 +16,7 @@ import { type Mutant, mutants } from "./mutants.ts";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
 /** What is run against a mutant unless it names its tests. */
-const usualTests = ["tests/core", "tests/tck_test.ts"];
+const usualTests = ["tests/core", "tests/ranges_test.ts"];
 /** PGlite takes seconds to start, and speaks what PostgreSQL speaks. */
 const databases = ["sqlite", "postgresql-15"];
 /** The project without what has been installed or committed. */

@@ -9,12 +9,12 @@ import { createPool } from "mysql2/promise";
 // @ts-types="npm:@types/pg@^8.15.0"
 import pg from "pg";
 import postgres from "postgres";
-import type { Store, StoreOptions } from "../mod.ts";
-import { openStore as openMysql } from "../dialects/mysql/mod.ts";
-import { openStore as openPostgresql } from "../dialects/postgresql/mod.ts";
-import { uniqueName } from "./drivers/ranges.ts";
-import { askedServers } from "./servers/asked.ts";
-import { startProxy } from "./servers/proxy.ts";
+import type { Store, StoreOptions } from "../../mod.ts";
+import { openStore as openMysql } from "../../dialects/mysql/mod.ts";
+import { openStore as openPostgresql } from "../../dialects/postgresql/mod.ts";
+import { uniqueName } from "../drivers/ranges.ts";
+import { askedServers } from "../servers/asked.ts";
+import { startProxy } from "../servers/proxy.ts";
 
 interface Pool {
   open(options: StoreOptions): Promise<Store>;

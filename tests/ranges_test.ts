@@ -1,8 +1,8 @@
 import { databases } from "./databases/mod.ts";
-import { tckCases } from "./tck/mod.ts";
+import { rangeCases } from "./tck/mod.ts";
 
 for (const database of databases()) {
-  for (const { name, run } of tckCases) {
+  for (const { name, run } of rangeCases) {
     Deno.test(`${database.name} › ${name}`, () => database.run(run));
   }
 }
