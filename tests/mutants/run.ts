@@ -1,6 +1,6 @@
 /**
  * Breaks each contract of `mutants.ts` in a copy of the project and runs the tests there until one
- * fails: `deno task mutants [part of a contract]`. A mutant under which none fails has survived, and
+ * fails: `deno task mutants [part of a contract or file]`. A mutant under which none fails has survived, and
  * fails the run. The last line says how many were found.
  *
  * @module
@@ -32,7 +32,10 @@ interface Verdict {
 }
 
 if (import.meta.main) {
-  const chosen = mutants.filter(({ breaks }) => breaks.includes(Deno.args[0] ?? ""));
+  const words = Deno.args[0] ?? "";
+  const chosen = mutants.filter(({ breaks, file }) =>
+    breaks.includes(words) || file.includes(words)
+  );
   const running: RunningServer[] = [];
   let survivors = 0;
   try {
