@@ -90,10 +90,20 @@ export class MySqliteDialect extends Dialect {
   }
 
   override async columns(session: Session, table: Identifier): Promise<readonly ColumnInfo[]> {
-    const { rows } = await session.query(
-      sql`select name from pragma_table_info(${table.name}, ${table.schema ?? null})`,
-    );
-    return rows.map((row) => ({ name: row.text("name") }));
+    const { name, schema = null } = table;
+    const { rows } = await session.query(sql`
+      select info.name, (
+        select min(used.coll)
+        from pragma_index_list(${name}, ${schema}) as list
+        join pragma_index_xinfo(list.name, ${schema}) as used
+        where list."unique" and used.name = info.name and used.coll <> 'BINARY'
+      ) as collation
+      from pragma_table_info(${name}, ${schema}) as info
+    `);
+    return rows.map((row) => ({
+      name: row.text("name"),
+      inexact: row.isNull("collation") ? undefined : `its collation is ${row.text("collation")}`,
+    }));
   }
 
   override weaknesses(): Promise<readonly string[]> {
