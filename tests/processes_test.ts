@@ -206,7 +206,7 @@ type Fate = "killed" | "exit" | "release";
 
 const fates: readonly Fate[] = ["killed", "exit", "release"];
 
-for (const { name, url } of databases.filter(({ name }) => name !== "h2")) {
+for (const { name, url } of databases) {
   test(
     `${name} › processes that are killed, exit, end and start again get no id twice, and no two a lease`,
     url,
