@@ -20,7 +20,8 @@ import type { SlotHold } from "../../core/slot/slot_hold.ts";
 import { type Bindable, Identifier, sql, Statement } from "../../core/sql/statement.ts";
 import { openStoreOver, type Store } from "../../core/store.ts";
 import { NodeSqliteClient, sqliteDialect } from "../../dialects/sqlite/mod.ts";
-import { HostRuntime, SlotWorld, StagedFailure } from "../tck/slot/hold.ts";
+import { StagedError } from "../tck/clients.ts";
+import { HostRuntime, SlotWorld } from "../tck/slot/world.ts";
 
 const startMs = 1_800_000_000_000;
 
@@ -191,7 +192,7 @@ Deno.test("a lease learnt from a read is trusted for what the read says is left 
       if (name === "slot.acquire") {
         await world.wait(2_000);
         world.storeAheadMs += storeJumpMs;
-        throw new StagedFailure();
+        throw new StagedError();
       }
       if (name === "slot.candidates" && world.runtime.realMs > startMs) await world.wait(1_000);
       return result;
@@ -213,7 +214,7 @@ Deno.test("a lease learnt from a read is renewed at once", async () => {
   const { slots } = await world.open();
   world.answer(async ({ send }) => {
     await send();
-    throw new StagedFailure();
+    throw new StagedError();
   }, "slot.acquire");
   const hold = await slots.hold(terms);
   assertEquals(world.count("slot.renew"), 0);
@@ -379,7 +380,7 @@ Deno.test("a renewal whose answer is lost is repeated, and the lease survives", 
   let lost = 0;
   world.answer(async ({ send }) => {
     const result = await send();
-    if (lost++ % 3 < 2) throw new StagedFailure();
+    if (lost++ % 3 < 2) throw new StagedError();
     return result;
   }, "slot.renew");
   await world.pass(200_000);
@@ -501,7 +502,7 @@ Deno.test("renew sends nothing once the lease is lost", async () => {
 Deno.test("a server that has become read-only takes the lease away", async () => {
   await using world = new World();
   const hold = await (await world.open()).slots.hold(terms);
-  world.answer(() => Promise.reject(new StagedFailure("readOnly")), "slot.renew");
+  world.answer(() => Promise.reject(new StagedError("readOnly")), "slot.renew");
   await world.pass(everyMs);
   await assertLost(hold, "readOnly");
   assertEquals(world.told("lost").map(({ reason }) => reason), ["readOnly"]);
@@ -672,7 +673,7 @@ Deno.test("the repeat of a failed release says the same last use", async () => {
   let failures = 2;
   world.answer(async ({ send }) => {
     if (failures === 2) await send();
-    if (failures-- > 0) throw new StagedFailure();
+    if (failures-- > 0) throw new StagedError();
     return await send();
   }, "slot.release");
   await assertRejects(() => hold.release(), StoreError);
@@ -968,7 +969,7 @@ Deno.test("an observer that throws changes nothing", async () => {
   assert(hold.held);
   world.storeAheadMs = 60_000;
   await hold.renew();
-  world.answer(() => Promise.reject(new StagedFailure()), "slot.release");
+  world.answer(() => Promise.reject(new StagedError()), "slot.release");
   await assertRejects(() => hold.release(), StoreError);
   world.mend();
   await hold.release();

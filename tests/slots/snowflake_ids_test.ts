@@ -26,7 +26,8 @@ import type { SlotHold } from "../../core/slot/slot_hold.ts";
 import { sql } from "../../core/sql/statement.ts";
 import { openStoreOver } from "../../core/store.ts";
 import { NodeSqliteClient, sqliteDialect } from "../../dialects/sqlite/mod.ts";
-import { HostRuntime, SlotWorld, StagedFailure } from "../tck/slot/hold.ts";
+import { StagedError } from "../tck/clients.ts";
+import { HostRuntime, SlotWorld } from "../tck/slot/world.ts";
 
 const startMs = 1_800_000_000_000;
 
@@ -845,7 +846,7 @@ Deno.test("the end of a scope does not throw when the database is away", async (
   }
   const [event] = world.told("releaseFailed");
   assertInstanceOf(event?.error, StoreError);
-  assertInstanceOf(event.error.cause, StagedFailure);
+  assertInstanceOf(event.error.cause, StagedError);
 });
 
 Deno.test("50,000 ids of concurrent callers are distinct, within one window, and rise for each", async () => {

@@ -144,7 +144,7 @@ export class StagedError extends Error {
   readonly kind: StoreErrorKind;
 
   /** @param kind What the dialect is to take it for. */
-  constructor(kind: StoreErrorKind) {
+  constructor(kind: StoreErrorKind = "connection") {
     super(`staged ${kind}`);
     this.kind = kind;
   }

@@ -3,35 +3,17 @@ import {
   ReserveConflictError,
   StoreClosedError,
   StoreError,
-  type StoreErrorKind,
   TimeoutError,
 } from "../../../core/errors.ts";
 import type { StoreEvent } from "../../../core/events.ts";
 import { maxAttempts } from "../../../core/retry.ts";
-import type { Dialect } from "../../../core/sql/dialect.ts";
 import type { QueryResult } from "../../../core/sql/row.ts";
 import { Identifier, sql } from "../../../core/sql/statement.ts";
 import { check, checkEqual, checkRejects } from "../check.ts";
-import { contains, Gate } from "../clients.ts";
+import { contains, Gate, StagedError, withStagedErrors } from "../clients.ts";
 import type { TckCase, TckContext } from "../context.ts";
 import { ManualRuntime } from "../manual_runtime.ts";
 import { checkHeldUp, execute, rewind, settle, tableOf, watched } from "./common.ts";
-
-/** An error that the context's dialect takes for a kind of the case's choice. */
-class StagedError extends Error {
-  readonly kind: StoreErrorKind;
-  constructor(kind: StoreErrorKind) {
-    super(`staged ${kind}`);
-    this.kind = kind;
-  }
-}
-
-/** The context's dialect, which also knows staged errors. */
-function withStagedErrors(dialect: Dialect): Dialect {
-  const knowing: Dialect = Object.create(dialect);
-  knowing.classify = (error) => error instanceof StagedError ? error.kind : dialect.classify(error);
-  return knowing;
-}
 
 /** A runtime whose waits are over at once. */
 class HastyRuntime extends ManualRuntime {

@@ -10,7 +10,8 @@ import type { HoldOptions } from "../../../core/slot/slot_arguments.ts";
 import type { SlotHold } from "../../../core/slot/slot_hold.ts";
 import { check, checkEqual, checkRejects } from "../check.ts";
 import type { TckCase } from "../context.ts";
-import { expire, onMachine, rowOf, StagedFailure } from "./hold.ts";
+import { StagedError } from "../clients.ts";
+import { expire, onMachine, rowOf } from "./world.ts";
 
 const terms: HoldOptions = { namespace: "events", limit: 1 };
 
@@ -147,7 +148,7 @@ export const idsCases: readonly TckCase[] = [
         world.runtime.block(100);
         world.answer(async ({ send }) => {
           if (written) await send();
-          throw new StagedFailure();
+          throw new StagedError();
         }, "slot.renew");
         await hold.renew().catch(() => {});
         drawn.push(...drain(ids));
