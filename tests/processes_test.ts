@@ -34,6 +34,9 @@ const longTerms = { ...terms, ttlMs: 86_400_000 };
 /** So many ids take more time than a process needs to start. */
 const farAhead = 15 * batchSize;
 
+/** So many fill the window of a lease, of which a part lies beyond its expiry. */
+const wholeWindow = 2 * (terms.ttlMs + terms.toleranceMs);
+
 interface Fixture {
   readonly store: Store;
   /** Starts a process, which is killed at the latest when the test has ended. */
@@ -127,8 +130,8 @@ for (const { name, url } of databases) {
     `${name} › a process that is killed keeps its slot until its lease expires, then another takes it and its ids are above`,
     url,
     async ({ store, start }) => {
-      const first = start({ end: "never" });
-      await first.drawing(farAhead);
+      const first = start({ hold: { ...terms, maxAheadMs: 10_000 }, end: "never" });
+      await first.drawing(wholeWindow);
       assertEquals((await first.kill()).signal, "SIGKILL");
       const left = await slotOf(store);
       assertEquals(left.fence, 1);
