@@ -13,8 +13,7 @@
  * @module
  */
 
-import type { RowLock, SlotHolder } from "../sql/dialect.ts";
-import { isHeldBy } from "../sql/dialect.ts";
+import { type Dialect, isHeldBy, type RowLock, type SlotHolder } from "../sql/dialect.ts";
 import { type Identifier, joined, literal, sql, type Statement } from "../sql/statement.ts";
 
 /** An acquire, already checked. */
@@ -96,7 +95,10 @@ export function isCandidate(now: Statement, request: AcquireRequest): Statement 
 }
 
 /** Own rows first, then the preferred slot, then the one last held, then any. */
-export function preference(request: AcquireRequest, { factor, shift }: Shuffle): Statement {
+export function preference(
+  request: AcquireRequest,
+  { shuffle: { factor, shift }, dialect }: { shuffle: Shuffle; dialect: Dialect },
+): Statement {
   const { ownerKey, preferredSlot } = request;
   return sql`
     case
@@ -104,7 +106,7 @@ export function preference(request: AcquireRequest, { factor, shift }: Shuffle):
       when slot = ${preferredSlot} then 2
       when last_owner_key = ${ownerKey} then 3
       else 4
-    end, (slot * ${factor} + ${shift}) % ${literal(modulus)}`;
+    end, ${dialect.remainder(sql`(slot * ${factor} + ${shift})`, literal(modulus))}`;
 }
 
 /**
@@ -120,9 +122,7 @@ export function acquiring(
   ceilingMs: number | undefined,
 ): Statement {
   const { ownerKey, incarnation, ttlMs, toleranceMs } = request;
-  const ceiling = ceilingMs === undefined
-    ? sql`${larger(sql`next_floor_ms`, sql`${now} + ${ttlMs}`)} + ${toleranceMs}`
-    : sql`${ceilingMs}`;
+  const computed = sql`${larger(sql`next_floor_ms`, sql`${now} + ${ttlMs}`)} + ${toleranceMs}`;
   return sql`
     owner_key = ${ownerKey},
     last_owner_key = ${ownerKey},
@@ -130,8 +130,8 @@ export function acquiring(
     fence = fence + 1,
     expires_at = ${now} + ${ttlMs},
     floor_ms = next_floor_ms,
-    ceiling_ms = ${ceiling},
-    next_floor_ms = ${ceiling} + 1`;
+    ceiling_ms = ${ceilingMs ?? computed},
+    next_floor_ms = ${ceilingMs === undefined ? sql`${computed} + 1` : ceilingMs + 1}`;
 }
 
 /** Whether a row is still as it was read, and can still be taken. */
@@ -157,13 +157,14 @@ export function renewing(
   { ttlMs, toleranceMs }: { readonly ttlMs: number; readonly toleranceMs: number },
   ceilingMs: number | undefined,
 ): Statement {
-  const ceiling = ceilingMs === undefined
-    ? sql`${now} + ${ttlMs + toleranceMs}`
-    : sql`${ceilingMs}`;
+  const lastsMs = ttlMs + toleranceMs;
+  const [ceiling, nextFloor] = ceilingMs === undefined
+    ? [sql`${now} + ${lastsMs}`, sql`${now} + ${lastsMs + 1}`]
+    : [sql`${ceilingMs}`, sql`${ceilingMs + 1}`];
   return sql`
     expires_at = ${larger(sql`expires_at`, sql`${now} + ${ttlMs}`)},
     ceiling_ms = ${larger(sql`ceiling_ms`, ceiling)},
-    next_floor_ms = ${larger(sql`next_floor_ms`, sql`${ceiling} + 1`)}`;
+    next_floor_ms = ${larger(sql`next_floor_ms`, nextFloor)}`;
 }
 
 /** What a release writes: nothing about the window unless it is known what was stamped last. */
@@ -185,11 +186,7 @@ function larger(one: Statement, other: Statement): Statement {
 export function selectCandidates(
   tables: SlotTables,
   request: AcquireRequest,
-  { nowMillis, shuffle, firstRows }: {
-    nowMillis: Statement;
-    shuffle: Shuffle;
-    firstRows: Statement;
-  },
+  { dialect, shuffle, count }: { dialect: Dialect; shuffle: Shuffle; count: number },
 ): Statement {
   const { namespace, limit, incarnation, maxAheadMs, ownerKey } = request;
   const now = sql`clock.now_ms`;
@@ -214,13 +211,13 @@ export function selectCandidates(
       ) as next_free_ms,
       case when c.incarnation = ${incarnation} then 1 else 0 end as mine,
       c.slot, c.fence, c.expires_at, c.floor_ms, c.ceiling_ms, c.next_floor_ms
-    from (select ${nowMillis} as now_ms) as clock
+    from (select ${dialect.nowMillis} as now_ms) as clock
     left join ${tables.namespace} as n on n.namespace = ${namespace}
     left join ${tables.slot} as c on c.namespace = ${namespace}
       and (c.incarnation = ${incarnation} or (${isCandidate(now, request)}))
     order by
       case when c.incarnation = ${incarnation} then 0 else 1 end,
-      ${preference(request, shuffle)}${firstRows}`;
+      ${preference(request, { shuffle, dialect })}${dialect.firstRows(count)}`;
 }
 
 /** Whether the namespace is what the request says, and has all its rows, each once. */

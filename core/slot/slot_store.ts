@@ -416,7 +416,7 @@ export class SlotStore {
     const statement = dialect.takeSlot({
       table: this.#tables.slot,
       candidates: (now) => sql`namespace = ${namespace} and ${isCandidate(now, request)}`,
-      order: preference(request, shuffleOf(() => runtime.random())),
+      order: preference(request, { shuffle: shuffleOf(() => runtime.random()), dialect }),
       settled: isSettled(this.#tables, request),
       set: (now) => acquiring(now, request, undefined),
       where: (now) => sql`namespace = ${namespace} and ${isVacant(now, request)}`,
@@ -437,7 +437,7 @@ export class SlotStore {
   ): Promise<Acquired> {
     const { runtime } = this.#database;
     let request = asked;
-    let [failed, failures, stuck] = [failure, failure === undefined ? 0 : 1, 0];
+    let [failed, failures, stuck, settling] = [failure, failure === undefined ? 0 : 1, 0, 0];
     let refused: readonly Candidate[] = [];
     for (;;) {
       if (failures === maxAttempts) throw failed;
@@ -457,6 +457,10 @@ export class SlotStore {
       }
       if (view.mine !== undefined) return view.mine;
       if (view.unsettled) {
+        // The namespace and its slots take one turn each, and more only if others do the same.
+        if (settling === maxAttempts) throw cannotTake();
+        if (settling > 1) await deadline.sleep(backoffMs(runtime, settling), "slot.candidates");
+        settling++;
         await this.#settle(request, { view, deadline });
         continue;
       }
@@ -527,9 +531,9 @@ export class SlotStore {
     const { dialect, runtime } = this.#database;
     const { namespace, limit, toleranceMs } = request;
     const statement = selectCandidates(this.#tables, request, {
-      nowMillis: dialect.nowMillis,
+      dialect,
       shuffle: shuffleOf(() => runtime.random()),
-      firstRows: dialect.firstRows(candidateCount),
+      count: candidateCount,
     });
     const sent = this.#moment();
     const { rows } = await this.#read(statement, { name: "slot.candidates", deadline });
@@ -852,8 +856,8 @@ const strangeAnswer = "Cannot acquire slot: the answer belongs to another statem
 
 function cannotTake(): ConfigurationError {
   return new ConfigurationError(
-    "Cannot write slot: it reads as if it could be written, but is refused: the connection is inside " +
-      "a transaction of the application's, or reads are answered by a replica, for which see " +
+    "Cannot write slot: what is read does not agree with what is written: the connection is inside a " +
+      "transaction of the application's, or reads are answered by a replica, for which see " +
       'fetchPlan "transaction"',
   );
 }

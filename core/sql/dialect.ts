@@ -262,6 +262,11 @@ export abstract class Dialect {
     return sql` limit ${literal(count)}`;
   }
 
+  /** The remainder of an integer division. */
+  remainder(dividend: Statement, divisor: Statement): Statement {
+    return sql`${dividend} % ${divisor}`;
+  }
+
   /** What kind of failure a driver's error is. */
   abstract classify(error: unknown): StoreErrorKind;
 

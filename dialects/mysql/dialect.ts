@@ -125,6 +125,11 @@ export class MysqlDialect extends Dialect {
     return sql`update ${table} set ${set(now)} where ${where(this.nowMillis)}`;
   }
 
+  /** MariaDB does not know the sign in the sql_mode ORACLE. */
+  override remainder(dividend: Statement, divisor: Statement): Statement {
+    return sql`mod(${dividend}, ${divisor})`;
+  }
+
   /** `show` finds the table that a statement would use, whatever the case of names means here. */
   override async columns(session: Session, table: Identifier): Promise<readonly ColumnInfo[]> {
     try {
