@@ -31,7 +31,7 @@ import { backoffMs } from "../retry.ts";
 import { type CallOptions, Deadline, type Runtime, type Timer } from "../runtime.ts";
 import { checkRelease, type ReleaseOptions, type Renewal } from "./slot_arguments.ts";
 import { lastUseOf, type SlotLease, stampWindow } from "./slot_lease.ts";
-import type { Confirmation } from "./slot_store.ts";
+import type { Confirmation } from "./slot_rows.ts";
 import type { StoreClock } from "./store_clock.ts";
 
 /** What a hold is given. */

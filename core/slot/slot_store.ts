@@ -45,23 +45,16 @@
  */
 
 import { checkCallOptions } from "../arguments.ts";
-import {
-  ConfigurationError,
-  LeaseLostError,
-  NamespaceConflictError,
-  SlotsExhaustedError,
-  StoreClosedError,
-  StoreError,
-} from "../errors.ts";
+import { LeaseLostError, StoreClosedError } from "../errors.ts";
 import { emit, type LeaseEvent } from "../events.ts";
 import type { FetchPlan } from "../range/range_store.ts";
-import { backoffMs, maxAttempts } from "../retry.ts";
 import { type CallOptions, Deadline } from "../runtime.ts";
-import type { QueryOptions, TransactionScript } from "../sql/client.ts";
+import type { QueryOptions } from "../sql/client.ts";
 import type { Database } from "../sql/database.ts";
-import { isHeldBy, type SlotHolder, type SlotUpdate } from "../sql/dialect.ts";
-import type { QueryResult, Row } from "../sql/row.ts";
+import { isHeldBy } from "../sql/dialect.ts";
+import type { Row } from "../sql/row.ts";
 import { sql, type Statement } from "../sql/statement.ts";
+import { type Acquired, SlotAcquire } from "./slot_acquire.ts";
 import {
   type AcquireOptions,
   checkAcquire,
@@ -83,27 +76,8 @@ import {
   type SlotLeaseData,
   stampWindow,
 } from "./slot_lease.ts";
-import {
-  type AcquireRequest,
-  acquiring,
-  type Candidate,
-  insertNamespace,
-  insertSlots,
-  isCandidate,
-  isSettled,
-  isUntouched,
-  isVacant,
-  preference,
-  provisionStep,
-  releasing,
-  renewing,
-  selectCandidates,
-  selectHeld,
-  selectNamespace,
-  shuffleOf,
-  type SlotTables,
-} from "./slot_statements.ts";
-import { StoreClock } from "./store_clock.ts";
+import { cannotTake, type Confirmation, confirmationOf, SlotRows } from "./slot_rows.ts";
+import { releasing, renewing, selectNamespace, type SlotTables } from "./slot_statements.ts";
 
 /** What a slot is at the moment. */
 export interface SlotState {
@@ -141,21 +115,6 @@ export interface NamespaceState {
   readonly slots: readonly SlotState[];
 }
 
-/** What confirmed a lease: from when, and for how long it lasts at least. */
-export interface Confirmation {
-  /** When the attempt or read was sent, on the monotonic clock. */
-  readonly sentMs: number;
-  /** The same moment on the host's clock. */
-  readonly sentWallMs: number;
-  /** How long the lease lasts from then on, in milliseconds. */
-  readonly lastsMs: number;
-  /** Whether it was renewed, or only found by reading it. */
-  readonly written: boolean;
-}
-
-/** How many candidates one read gives. */
-const candidateCount = 16;
-
 /**
  * Slot leases over a table of slots and one of namespaces. A store has one as `store.slots`.
  *
@@ -170,16 +129,12 @@ const candidateCount = 16;
  */
 export class SlotStore {
   readonly #database: Database;
-  readonly #tables: SlotTables;
-  readonly #byTransaction: boolean;
+  readonly #rows: SlotRows;
+  readonly #acquirer: SlotAcquire;
   /** Looks for the tables again, if they were not there when the store was opened. */
   #prepare: ((deadline: Deadline) => Promise<void>) | undefined;
-  readonly #clock = new StoreClock();
   readonly #holds = new Set<SlotHold>();
   readonly #opening = new Set<Promise<SlotHold>>();
-  /** The rows of each namespace are inserted by one call at a time. */
-  readonly #provisioning = new Map<string, Promise<void>>();
-  #nonce: bigint;
 
   /**
    * Used by the store.
@@ -196,10 +151,12 @@ export class SlotStore {
     },
   ) {
     this.#database = database;
-    this.#tables = options.tables;
-    this.#byTransaction = options.fetchPlan === "transaction";
+    this.#rows = new SlotRows(database, {
+      tables: options.tables,
+      byTransaction: options.fetchPlan === "transaction",
+    });
+    this.#acquirer = new SlotAcquire(database, this.#rows);
     this.#prepare = options.prepare;
-    this.#nonce = BigInt(Math.floor(database.runtime.random() * 2 ** 53));
   }
 
   /**
@@ -260,7 +217,7 @@ export class SlotStore {
       confirmed,
       runtime,
       onEvent,
-      clock: this.#clock,
+      clock: this.#rows.clock,
       renew: (deadline) => this.#renew(lease, deadline),
       release: (lastUsedMs, deadline) => this.#release(lease, lastUsedMs, deadline),
       deadline: (call) => this.#database.deadline(call),
@@ -343,7 +300,7 @@ export class SlotStore {
     const call = { name: "slot.assert", deadline: this.#database.deadline(options) };
     const held = await this.#database.inside(
       transaction,
-      (session) => this.#database.dialect.assertSlot(session, this.#holder(data)),
+      (session) => this.#database.dialect.assertSlot(session, this.#rows.holder(data)),
       call,
     );
     if (!held) throw new LeaseLostError(action, { ...data, reason: "replaced" });
@@ -366,8 +323,8 @@ export class SlotStore {
     checkCallOptions(action, options);
     const deadline = this.#database.deadline(options);
     await this.#ready(deadline);
-    const statement = selectNamespace(this.#tables, namespace, dialect.nowMillis);
-    const { rows } = await this.#read(statement, { name: "slot.inspect", deadline });
+    const statement = selectNamespace(this.#rows.tables, namespace, dialect.nowMillis);
+    const { rows } = await this.#rows.read(statement, { name: "slot.inspect", deadline });
     const [first] = rows;
     if (first === undefined) return undefined;
     const nowMs = first.number("now_ms");
@@ -391,11 +348,7 @@ export class SlotStore {
     const deadline = this.#database.deadline(options);
     const startedMs = runtime.monotonicMs();
     await this.#ready(deadline);
-    const request: AcquireRequest = { ...terms, incarnation: runtime.uuid() };
-    const taken = await this.#take(request, deadline);
-    const acquired = "lease" in taken
-      ? taken
-      : await this.#choose(request, { deadline, failure: taken.failure });
+    const acquired = await this.#acquirer.acquire(terms, deadline);
     if (onEvent) {
       const { namespace, slot, fence } = acquired.lease;
       const durationMs = runtime.monotonicMs() - startedMs;
@@ -404,238 +357,20 @@ export class SlotStore {
     return acquired;
   }
 
-  /**
-   * Acquires in one statement, where the dialect can and a slot is there that nobody holds or picks. An own
-   * slot that is still held comes first, and is not taken so: then nothing is.
-   */
-  async #take(request: AcquireRequest, deadline: Deadline): Promise<Acquired | Missed> {
-    const { dialect, runtime } = this.#database;
-    if (dialect.takeSlot === undefined || this.#byTransaction) return missed;
-    const nonce = ++this.#nonce;
-    const { namespace } = request;
-    const statement = dialect.takeSlot({
-      table: this.#tables.slot,
-      candidates: (now) => sql`namespace = ${namespace} and ${isCandidate(now, request)}`,
-      order: preference(request, { shuffle: shuffleOf(() => runtime.random()), dialect }),
-      settled: isSettled(this.#tables, request),
-      set: (now) => acquiring(now, request, undefined),
-      where: (now) => sql`namespace = ${namespace} and ${isVacant(now, request)}`,
-      nonce,
-    });
-    const call = { name: "slot.acquire", deadline };
-    return await this.#step(async () => {
-      const { result, sent } = await this.#send(statement, call);
-      const row = rowOf(result, { nonce, call });
-      return row === undefined ? missed : this.#acquired(request, row, { sent });
-    });
-  }
-
-  /** Acquires by reading candidates, and trying one after the other. */
-  async #choose(
-    asked: AcquireRequest,
-    { deadline, failure }: { deadline: Deadline; failure: unknown },
-  ): Promise<Acquired> {
-    const { runtime } = this.#database;
-    let request = asked;
-    let [failed, failures, stuck, settling] = [failure, failure === undefined ? 0 : 1, 0, 0];
-    let refused: readonly Candidate[] = [];
-    for (;;) {
-      if (failures === maxAttempts) throw failed;
-      const view = await this.#view(request, deadline).catch((error) => {
-        // Only what came before may have written something: then the answer has to be waited for.
-        if (failures === 0 || !isUnknown(error)) throw error;
-        failed = error;
-      });
-      if (view === undefined) {
-        await deadline.sleep(backoffMs(runtime, ++failures), "slot.candidates");
-        continue;
-      }
-      if (view.mine === "expired") {
-        // It came so late that others may have it: it is taken anew, as any other.
-        request = { ...asked, incarnation: runtime.uuid() };
-        continue;
-      }
-      if (view.mine !== undefined) return view.mine;
-      if (view.unsettled) {
-        // The namespace and its slots take one turn each, and more only if others do the same.
-        if (settling === maxAttempts) throw cannotTake();
-        if (settling > 1) await deadline.sleep(backoffMs(runtime, settling), "slot.candidates");
-        settling++;
-        await this.#settle(request, { view, deadline });
-        continue;
-      }
-      if (view.candidates.length === 0) throw new SlotsExhaustedError(request.namespace, view);
-      if (refused.some((one) => view.candidates.some((other) => isSame(one, other)))) {
-        // What was free, and is as it was, could not be taken.
-        if (++stuck === maxStuck) throw cannotTake();
-        await deadline.sleep(backoffMs(runtime, stuck), "slot.candidates");
-      }
-      refused = view.candidates;
-      for (const candidate of view.candidates) {
-        const outcome = await this.#try(request, { candidate, view, deadline });
-        if ("lease" in outcome) return outcome;
-        if (outcome.failure === undefined) continue;
-        // Only a read can tell whether it was written: the next candidate would be a second slot.
-        [failed, refused] = [outcome.failure, []];
-        failures++;
-        break;
-      }
-    }
-  }
-
-  /** One compare-and-set of a row as it was read. */
-  #try(
-    request: AcquireRequest,
-    { candidate, view, deadline }: { candidate: Candidate; view: View; deadline: Deadline },
-  ): Promise<Acquired | Missed> {
-    const { slot, fence, nextFloorMs: floorMs } = candidate;
-    const ceilingMs = Math.max(floorMs, view.nowMs + request.ttlMs) + request.toleranceMs;
-    const holder = this.#holder({ ...request, slot, fence: fence + 1 });
-    const change = {
-      set: (now: Statement) => acquiring(now, request, this.#bindsCeiling ? ceilingMs : undefined),
-      where: (now: Statement) => isUntouched(now, request, candidate),
-    };
-    return this.#step(async () => {
-      const written = await this.#change(change, { holder, name: "slot.acquire", deadline });
-      if (!written.done) return missed;
-      const { row } = written;
-      if (row !== undefined) return this.#acquired(request, row, written);
-      this.#observe(request, written);
-      const data = { ...request, slot, fence: fence + 1, floorMs, ceilingMs };
-      return acquiredOf(data, confirmationOf(written, request.ttlMs));
-    });
-  }
-
-  /** What was acquired, of the row that a statement returned. */
-  #acquired(
-    request: AcquireRequest,
-    row: Row,
-    written: Pick<Written, "sent" | "lastsMs">,
-  ): Acquired {
-    this.#observe(request, { storeMs: row.number("now_ms"), sent: written.sent });
-    return acquiredOf({ ...request, ...windowIn(row) }, confirmationOf(written, request.ttlMs));
-  }
-
-  /** One step of an acquire. What may have been written is not thrown. */
-  async #step(work: () => Promise<Acquired | Missed>): Promise<Acquired | Missed> {
-    try {
-      return await work();
-    } catch (error) {
-      if (!isUnknown(error)) throw error;
-      return { failure: error };
-    }
-  }
-
-  /** Reads what can be acquired, and whether this acquire has a slot already. */
-  async #view(request: AcquireRequest, deadline: Deadline): Promise<View> {
-    const { dialect, runtime } = this.#database;
-    const { namespace, limit, toleranceMs } = request;
-    const statement = selectCandidates(this.#tables, request, {
-      dialect,
-      shuffle: shuffleOf(() => runtime.random()),
-      count: candidateCount,
-    });
-    const sent = this.#moment();
-    const { rows } = await this.#read(statement, { name: "slot.candidates", deadline });
-    const [first] = rows;
-    if (first === undefined) throw new ConfigurationError(strangeAnswer);
-    const nowMs = first.number("now_ms");
-    this.#observe(request, { storeMs: nowMs, sent });
-    const decided = rows.filter((row) => !row.isNull("slot_limit"));
-    for (const row of decided) {
-      const is = { limit: row.number("slot_limit"), toleranceMs: row.number("tolerance_ms") };
-      if (is.limit !== limit || is.toleranceMs !== toleranceMs) {
-        throw new NamespaceConflictError(namespace, { ...is, asked: { limit, toleranceMs } });
-      }
-    }
-    const provisioned = first.number("provisioned");
-    if (provisioned > limit) {
-      throw new ConfigurationError(
-        `Cannot acquire slot: table ${this.#tables.slot} has several rows of one slot, its primary ` +
-          `key must be namespace and slot: received ${provisioned} rows for ${limit} slots`,
-      );
-    }
-    const slots = rows.filter((row) => !row.isNull("slot"));
-    const mine = slots.find((row) => row.boolean("mine"));
-    return {
-      nowMs,
-      limit,
-      nextFreeMs: first.isNull("next_free_ms") ? nowMs : first.number("next_free_ms"),
-      unsettled: decided.length === 0 ? "namespace" : provisioned < limit ? "slots" : undefined,
-      mine: mine && foundIn(mine, { request, sent, nowMs }),
-      candidates: slots.map((row) => ({
-        slot: row.number("slot"),
-        fence: row.number("fence"),
-        nextFloorMs: row.number("next_floor_ms"),
-      })),
-    };
-  }
-
-  /** Decides what the namespace is, or inserts its rows. What others have done meanwhile is read next. */
-  async #settle(
-    request: AcquireRequest,
-    { view, deadline }: { view: View; deadline: Deadline },
-  ): Promise<void> {
-    if (view.unsettled === "namespace") {
-      await this.#insert(insertNamespace(this.#tables, request), {
-        name: "slot.namespace",
-        deadline,
-      });
-      return;
-    }
-    const { namespace, limit } = request;
-    const running = this.#provisioning.get(namespace);
-    if (running !== undefined) {
-      // Its failure is its caller's; this one looks again.
-      await deadline.race("slot.provision", running.catch(() => {}));
-      return;
-    }
-    const provisioning = this.#provision(namespace, { limit, deadline });
-    this.#provisioning.set(namespace, provisioning);
-    try {
-      await provisioning;
-    } finally {
-      this.#provisioning.delete(namespace);
-    }
-  }
-
-  async #provision(
-    namespace: string,
-    { limit, deadline }: { limit: number; deadline: Deadline },
-  ): Promise<void> {
-    const call = { name: "slot.provision", deadline };
-    for (let from = 0; from < limit; from += provisionStep) {
-      const range = { from, to: Math.min(limit, from + provisionStep) };
-      const statement = insertSlots(this.#tables, namespace, range);
-      for (let attempt = 1; !await this.#insert(statement, call); attempt++) {
-        await deadline.sleep(backoffMs(this.#database.runtime, attempt), call.name);
-      }
-    }
-  }
-
-  /** Whether it inserted what was missing, and did not meet somebody who was just doing so. */
-  async #insert(statement: Statement, call: QueryOptions): Promise<boolean> {
-    try {
-      await this.#database.retry(() => this.#database.query(statement, call), call);
-      return true;
-    } catch (error) {
-      if (error instanceof StoreError && error.kind === "duplicate") return false;
-      throw error;
-    }
-  }
-
   async #renew(lease: SlotLease, deadline: Deadline): Promise<Confirmation> {
     const { runtime, onEvent } = this.#database;
     const call = { name: "slot.renew", deadline };
-    const ceilingMs = this.#bindsCeiling ? await this.#nextCeiling(lease, deadline) : undefined;
-    const holder = this.#holder(lease);
+    const ceilingMs = this.#rows.bindsCeiling
+      ? await this.#nextCeiling(lease, deadline)
+      : undefined;
+    const holder = this.#rows.holder(lease);
     const change = {
       set: (now: Statement) => renewing(now, lease, ceilingMs),
       where: () => isHeldBy(holder),
     };
-    const written = await this.#change(change, { holder, ...call });
+    const written = await this.#rows.change(change, { holder, ...call });
     if (!written.done) return await this.#reason(lease, call);
-    this.#observe(lease, written);
+    this.#rows.observe(lease, written);
     // The row's own, or what was bound and is now known to be written.
     stampWindow(lease).raise(written.row?.number("ceiling_ms") ?? ceilingMs ?? 0);
     if (onEvent) {
@@ -647,13 +382,13 @@ export class SlotStore {
 
   /** Why a renewal changed nothing: the lease is lost, or the row is the holder's all the same. */
   async #reason(lease: SlotLease, call: QueryOptions): Promise<Confirmation> {
-    const sent = this.#moment();
-    const row = await this.#readHeld(lease, call);
+    const sent = this.#rows.moment();
+    const row = await this.#rows.readHeld(lease, call);
     if (row === undefined) {
       throw new LeaseLostError("renew lease", { ...nameOf(lease), reason: "replaced" });
     }
     const nowMs = row.number("now_ms");
-    this.#observe(lease, { storeMs: nowMs, sent });
+    this.#rows.observe(lease, { storeMs: nowMs, sent });
     stampWindow(lease).raise(row.number("ceiling_ms"));
     return { ...sent, lastsMs: row.number("expires_at") - nowMs, written: false };
   }
@@ -661,13 +396,16 @@ export class SlotStore {
   /** The ceiling that a renewal binds, where it cannot return one. */
   async #nextCeiling(lease: SlotLease, deadline: Deadline): Promise<number> {
     const { runtime, dialect } = this.#database;
-    if (this.#clock.estimate(runtime.monotonicMs()) === undefined) {
-      const sent = this.#moment();
+    if (this.#rows.clock.estimate(runtime.monotonicMs()) === undefined) {
+      const sent = this.#rows.moment();
       const call = { name: "slot.clock", deadline };
-      const { rows: [row] } = await this.#read(sql`select ${dialect.nowMillis} as now_ms`, call);
-      this.#observe(lease, { storeMs: row?.number("now_ms") ?? 0, sent });
+      const { rows: [row] } = await this.#rows.read(
+        sql`select ${dialect.nowMillis} as now_ms`,
+        call,
+      );
+      this.#rows.observe(lease, { storeMs: row?.number("now_ms") ?? 0, sent });
     }
-    const nowMs = this.#clock.estimate(runtime.monotonicMs()) ?? 0;
+    const nowMs = this.#rows.clock.estimate(runtime.monotonicMs()) ?? 0;
     return Math.max(lease.ceilingMs, nowMs + lease.ttlMs + lease.toleranceMs);
   }
 
@@ -678,128 +416,14 @@ export class SlotStore {
   ): Promise<void> {
     const { onEvent } = this.#database;
     const call = { name: "slot.release", deadline };
-    const holder = this.#holder(lease);
+    const holder = this.#rows.holder(lease);
     const change = { set: () => releasing(lastUsedMs), where: () => isHeldBy(holder) };
-    const { done } = await this.#change(change, { holder, ...call });
+    const { done } = await this.#rows.change(change, { holder, ...call });
     // In a transaction the row was read behind the update, and is to be the holder's no longer.
-    const released = this.#byTransaction ? !done : done;
+    const released = this.#rows.byTransaction ? !done : done;
     // Released or replaced already, or refused.
-    if (!released && await this.#readHeld(lease, call) !== undefined) throw cannotTake();
+    if (!released && await this.#rows.readHeld(lease, call) !== undefined) throw cannotTake();
     if (released && onEvent) emit(onEvent, { type: "released", ...nameOf(lease) });
-  }
-
-  /** Changes a holder's row, and tells whether it is the holder's then. */
-  async #change(
-    change: Pick<SlotUpdate, "set" | "where">,
-    { holder, ...call }: { holder: SlotHolder } & QueryOptions,
-  ): Promise<Written> {
-    const { dialect } = this.#database;
-    const nonce = ++this.#nonce;
-    const update = { ...change, table: this.#tables.slot, nonce };
-    if (this.#byTransaction) return await this.#changeByTransaction(update, { holder, ...call });
-    const { result, sent } = await this.#send(dialect.updateSlot(update), call);
-    if (!dialect.returnsSlots) {
-      return { sent, done: result.affected > 0, storeMs: Number(result.generatedKey ?? 0n) };
-    }
-    const row = rowOf(result, { nonce, call });
-    return { sent, row, done: row !== undefined, storeMs: row?.number("now_ms") ?? 0 };
-  }
-
-  async #changeByTransaction(
-    update: SlotUpdate,
-    { holder, ...call }: { holder: SlotHolder } & QueryOptions,
-  ): Promise<Written> {
-    const { dialect } = this.#database;
-    const statement = dialect.updateSlot({ ...update, inTransaction: true });
-    const read = selectHeld(holder, { nowMillis: dialect.nowMillis, lock: {} });
-    const moment = () => this.#moment();
-    let sent = moment();
-    const script = function* (): ReturnType<TransactionScript<Row | undefined>> {
-      sent = moment();
-      yield statement;
-      const { rows: [row] } = yield read;
-      return row;
-    };
-    const row = await this.#database.transaction(script, call);
-    if (row === undefined) return { sent, done: false, storeMs: 0 };
-    const storeMs = row.number("now_ms");
-    return { sent, row, done: true, storeMs, lastsMs: row.number("expires_at") - storeMs };
-  }
-
-  /** Sends a statement, and notes when the attempt was sent that was carried out. */
-  async #send(
-    statement: Statement,
-    call: QueryOptions,
-  ): Promise<{ result: QueryResult; sent: Moment }> {
-    let sent = this.#moment();
-    const result = await this.#database.retry(() => {
-      sent = this.#moment();
-      return this.#database.query(statement, call);
-    }, call);
-    return { result, sent };
-  }
-
-  /** A holder's row as the primary has it now; undefined if it is no longer the holder's. */
-  async #readHeld(lease: SlotLeaseData, call: QueryOptions): Promise<Row | undefined> {
-    const { dialect } = this.#database;
-    const { nowMillis, lockRow } = dialect;
-    const holder = this.#holder(lease);
-    if (lockRow === undefined) {
-      const statement = selectHeld(holder, { nowMillis, lock: {} });
-      return (await this.#readInTransaction(statement, call)).rows[0];
-    }
-    const statement = selectHeld(holder, { nowMillis, lock: lockRow });
-    const { rows } = await this.#database.retry(
-      () => this.#database.query(statement, call),
-      call,
-    );
-    return rows[0];
-  }
-
-  /** A read without a lock; behind a proxy in a transaction, so that the primary answers it. */
-  #read(statement: Statement, call: QueryOptions): Promise<QueryResult> {
-    if (this.#byTransaction) return this.#readInTransaction(statement, call);
-    return this.#database.retry(() => this.#database.query(statement, call), call);
-  }
-
-  async #readInTransaction(statement: Statement, call: QueryOptions): Promise<QueryResult> {
-    if (!this.#database.hasTransactions) {
-      return await this.#database.retry(() => this.#database.query(statement, call), call);
-    }
-    const script = function* (): ReturnType<TransactionScript<QueryResult>> {
-      return yield statement;
-    };
-    return await this.#database.transaction(script, call);
-  }
-
-  /** Takes what an answer told of the store clock; 0 is none. */
-  #observe(
-    { namespace, toleranceMs }: { readonly namespace: string; readonly toleranceMs: number },
-    { storeMs, sent }: { storeMs: number; sent: Moment },
-  ): void {
-    const { runtime, onEvent } = this.#database;
-    if (storeMs <= 0 || !Number.isSafeInteger(storeMs)) return;
-    const receivedMs = runtime.monotonicMs();
-    const byMs = Math.round(this.#clock.observe({ storeMs, sentMs: sent.sentMs, receivedMs }));
-    if (onEvent && Math.abs(byMs) > toleranceMs) {
-      emit(onEvent, { type: "clockMoved", namespace, byMs });
-    }
-  }
-
-  /** Whether a ceiling is bound, because no statement gives back the one that it writes. */
-  get #bindsCeiling(): boolean {
-    return !this.#database.dialect.returnsSlots && !this.#byTransaction;
-  }
-
-  #moment(): Moment {
-    const { runtime } = this.#database;
-    return { sentMs: runtime.monotonicMs(), sentWallMs: runtime.wallMs() };
-  }
-
-  #holder(
-    { namespace, slot, fence, incarnation }: Omit<SlotHolder, "table">,
-  ): SlotHolder {
-    return { table: this.#tables.slot, namespace, slot, fence, incarnation };
   }
 
   /** Makes sure that the tables are there. */
@@ -807,113 +431,6 @@ export class SlotStore {
     await this.#prepare?.(deadline);
     this.#prepare = undefined;
   }
-}
-
-/** When a statement was sent. */
-type Moment = Pick<Confirmation, "sentMs" | "sentWallMs">;
-
-interface Acquired {
-  readonly lease: SlotLease;
-  readonly confirmed: Confirmation;
-}
-
-/** Nothing was acquired; or, with a failure, it is not known. */
-interface Missed {
-  readonly failure: unknown;
-}
-
-/** What became of a change of a holder's row. */
-interface Written {
-  readonly sent: Moment;
-  /** Whether the row is the holder's, as changed. */
-  readonly done: boolean;
-  /** What the row holds, where it was returned or read. */
-  readonly row?: Row;
-  /** What the store clock was; 0 if it was not told. */
-  readonly storeMs: number;
-  /** How long the lease lasts, if it was read: its whole time otherwise. */
-  readonly lastsMs?: number;
-}
-
-/** What a read of candidates told. */
-interface View {
-  readonly nowMs: number;
-  readonly limit: number;
-  readonly nextFreeMs: number;
-  /** What the namespace lacks. */
-  readonly unsettled: "namespace" | "slots" | undefined;
-  /** What this acquire has already. */
-  readonly mine: Acquired | "expired" | undefined;
-  readonly candidates: readonly Candidate[];
-}
-
-const missed: Missed = { failure: undefined };
-
-/** How often what seems free may be refused before that is an error. */
-const maxStuck = 5;
-
-const strangeAnswer = "Cannot acquire slot: the answer belongs to another statement";
-
-function cannotTake(): ConfigurationError {
-  return new ConfigurationError(
-    "Cannot write slot: what is read does not agree with what is written: the connection is inside a " +
-      "transaction of the application's, or reads are answered by a replica, for which see " +
-      'fetchPlan "transaction"',
-  );
-}
-
-/** The row that a statement returned, if it did. */
-function rowOf(
-  { rows: [row] }: QueryResult,
-  { nonce, call }: { nonce: bigint; call: QueryOptions },
-): Row | undefined {
-  if (row === undefined || (row.has("nonce") && row.bigint("nonce") === nonce)) return row;
-  throw new StoreError(
-    `Cannot run ${call.name}: the answer belongs to another statement, so the outcome of this one is ` +
-      `unknown`,
-    { kind: "other", statement: call.name, cause: undefined },
-  );
-}
-
-/** From when, and for how long, a change confirms a lease. */
-function confirmationOf(
-  { sent, lastsMs }: Pick<Written, "sent" | "lastsMs">,
-  ttlMs: number,
-): Confirmation {
-  return { ...sent, lastsMs: lastsMs ?? ttlMs, written: true };
-}
-
-function windowIn(row: Row): Pick<SlotLeaseData, "slot" | "fence" | "floorMs" | "ceilingMs"> {
-  return {
-    slot: row.number("slot"),
-    fence: row.number("fence"),
-    floorMs: row.number("floor_ms"),
-    ceilingMs: row.number("ceiling_ms"),
-  };
-}
-
-function acquiredOf(data: SlotLeaseData, confirmed: Confirmation): Acquired {
-  return { lease: new SlotLease(data), confirmed };
-}
-
-/** What was acquired, of the row that a read found; or that its lease has expired meanwhile. */
-function foundIn(
-  row: Row,
-  { request, sent, nowMs }: { request: AcquireRequest; sent: Moment; nowMs: number },
-): Acquired | "expired" {
-  const lastsMs = row.number("expires_at") - nowMs;
-  if (lastsMs <= 0) return "expired";
-  return acquiredOf({ ...request, ...windowIn(row) }, { ...sent, lastsMs, written: false });
-}
-
-function isSame(one: Candidate, other: Candidate): boolean {
-  return one.slot === other.slot && one.fence === other.fence &&
-    one.nextFloorMs === other.nextFloorMs;
-}
-
-/** Whether a statement that failed so may have been carried out. */
-function isUnknown(error: unknown): boolean {
-  return error instanceof StoreError && (error.kind === "connection" || error.kind === "other");
 }
 
 function nameOf({ namespace, slot, fence }: SlotLeaseData): LeaseEvent {

@@ -27,6 +27,7 @@ export interface Mutant {
 
 const statements = "core/slot/slot_statements.ts";
 const slotStore = "core/slot/slot_store.ts";
+const slotAcquire = "core/slot/slot_acquire.ts";
 const slotHold = "core/slot/slot_hold.ts";
 const slotLease = "core/slot/slot_lease.ts";
 const dialect = "core/sql/dialect.ts";
@@ -61,7 +62,7 @@ export const mutants: readonly Mutant[] = [
     breaks: "the window is the row's, not the host clock's",
     rules: ["ids"],
     edits: [{
-      file: slotStore,
+      file: slotAcquire,
       find: "acquiredOf({ ...request, ...windowIn(row) }, confirmationOf(written",
       replace: "acquiredOf({ ...request, ...windowIn(row), floorMs: written.sent.sentWallMs }, " +
         "confirmationOf(written",
@@ -166,7 +167,7 @@ export const mutants: readonly Mutant[] = [
     breaks: "a statement that does not know the fence takes only what nobody holds",
     rules: ["fence"],
     edits: [{
-      file: slotStore,
+      file: slotAcquire,
       find: "${isVacant(now, request)}",
       replace: "(owner_key is null or expires_at <= ${now} or owner_key = ${request.ownerKey}) " +
         "and (incarnation is null or incarnation <> ${request.incarnation})",

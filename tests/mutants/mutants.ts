@@ -31,7 +31,7 @@ const mysql2Tests = ["tests/drivers/mysql2_fake_test.ts"];
 const nodeSqlite = "dialects/sqlite/node_sqlite.ts";
 const mssql = "dialects/sqlserver/mssql.ts";
 const mssqlTests = ["tests/drivers/mssql_test.ts"];
-const slotStore = "core/slot/slot_store.ts";
+const slotAcquire = "core/slot/slot_acquire.ts";
 const slotHold = "core/slot/slot_hold.ts";
 const slotTests = ["tests/slots/kit_test.ts"];
 const holdTests = ["tests/slots/hold_test.ts"];
@@ -606,35 +606,35 @@ export const mutants: readonly Mutant[] = [
   },
   {
     breaks: "a step with an unknown outcome is read again, never skipped",
-    file: slotStore,
+    file: slotAcquire,
     find: "        failures++;\n        break;",
     replace: "        failures++;",
     tests: slotTests,
   },
   {
     breaks: "a slot that this acquire has already is used",
-    file: slotStore,
+    file: slotAcquire,
     find: "if (view.mine !== undefined) return view.mine;",
     replace: "",
     tests: slotTests,
   },
   {
     breaks: "another limit or tolerance is refused",
-    file: slotStore,
+    file: slotAcquire,
     find: "if (is.limit !== limit || is.toleranceMs !== toleranceMs) {",
     replace: "if (is.limit !== limit) {",
     tests: slotTests,
   },
   {
     breaks: "a namespace that lacks rows is completed",
-    file: slotStore,
+    file: slotAcquire,
     find: 'provisioned < limit ? "slots" : undefined',
     replace: 'provisioned < 1 ? "slots" : undefined',
     tests: slotTests,
   },
   {
     breaks: "the answer to another statement confirms no lease",
-    file: slotStore,
+    file: "core/slot/slot_rows.ts",
     find: 'row === undefined || (row.has("nonce") && row.bigint("nonce") === nonce)',
     replace: 'row === undefined || row.has("nonce")',
     tests: slotTests,
