@@ -223,9 +223,9 @@ export class PgClient implements Client {
 
   /** Runs statements in a transaction of the application's, on the connection that it began on. */
   session(transaction: unknown): Session {
-    if (!isConnection(transaction)) {
+    if (!isConnection(transaction) || isPool(transaction) || !isOpen(transaction)) {
       throw new ConfigurationError(
-        "Cannot use transaction: it must be the client of pg on which it was begun",
+        "Cannot use transaction: it must be the client of pg on which it was begun, and still be open",
       );
     }
     const held: Held = {
