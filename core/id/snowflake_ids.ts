@@ -231,7 +231,7 @@ export class SnowflakeIds<F extends IdFormat = "bigint"> implements AsyncDisposa
     this.#owned = plan.owned;
     this.#view = holdView(hold);
     this.#window = stampWindow(lease);
-    if (!this.#view.stamps) {
+    if (!lease.stamps) {
       refuse(action, "the hold must not have been opened with stamps: false", hold);
     }
     if (lease.slot >= 2 ** layout.slotBits) {

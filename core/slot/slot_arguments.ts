@@ -53,13 +53,21 @@ export interface AcquireOptions extends CallOptions {
    * @default {ttlMs + toleranceMs}
    */
   maxAheadMs?: number;
+  /**
+   * Whether the holder stamps milliseconds of its window, as ids do. If not, as for a job that only one
+   * process runs, the whole window goes back with the slot; else, unless the release tells what was
+   * stamped last, the next window begins behind it, up to `ttlMs + toleranceMs` ahead of the clock.
+   *
+   * @default {true}
+   */
+  stamps?: boolean;
 }
 
 /** The options of a hold. */
 export interface HoldOptions extends AcquireOptions {
   /**
    * How often the lease is renewed, in milliseconds: below `(ttlMs - marginMs) / 2`, so that a second
-   * attempt fits. A third of `ttlMs` unless given.
+   * attempt fits. A third of `ttlMs` unless given, or the most that is allowed if that is less.
    */
   renewEveryMs?: number;
   /**
@@ -80,14 +88,6 @@ export interface HoldOptions extends AcquireOptions {
    * @default {true}
    */
   background?: boolean;
-  /**
-   * Whether the holder stamps milliseconds of its window, as ids do. If not, as for a job that only one
-   * process runs, the whole window goes back with the slot; else, unless the release tells what was
-   * stamped last, the next window begins behind it, up to `ttlMs + toleranceMs` ahead of the clock.
-   *
-   * @default {true}
-   */
-  stamps?: boolean;
 }
 
 /** The options of a release. */
@@ -109,6 +109,7 @@ export interface Terms {
   readonly ttlMs: number;
   readonly toleranceMs: number;
   readonly maxAheadMs: number;
+  readonly stamps: boolean;
 }
 
 /** How a hold is renewed, checked and complete. */
@@ -117,7 +118,6 @@ export interface Renewal {
   readonly marginMs: number;
   readonly renewTimeoutMs: number;
   readonly background: boolean;
-  readonly stamps: boolean;
 }
 
 /** The most slots of a namespace. */
@@ -140,8 +140,9 @@ const acquireOptionNames = [
   "ttlMs",
   "toleranceMs",
   "maxAheadMs",
+  "stamps",
 ];
-const renewalOptionNames = ["renewEveryMs", "marginMs", "renewTimeoutMs", "background", "stamps"];
+const renewalOptionNames = ["renewEveryMs", "marginMs", "renewTimeoutMs", "background"];
 const releaseOptionNames = [...callOptionNames, "lastUsedMs"];
 
 /** The options of a hold that are not those of a call. */
@@ -181,7 +182,7 @@ export function checkAcquire(
   const limit = integer(action, options.limit, { what: "limit", least: 1, most: maxLimit });
   const ttlMs = integer(action, ttl, { what: "ttlMs", least: leastTtlMs, most: maxTtlMs });
   const toleranceMs = integer(action, tolerance, {
-    what: `toleranceMs, which must be below the ttlMs of ${ttlMs},`,
+    what: `toleranceMs, which is 2,000 unless given and must be below the ttlMs of ${ttlMs},`,
     least: 0,
     most: ttlMs - 1,
   });
@@ -199,7 +200,9 @@ export function checkAcquire(
     most: maxOwnerKeyLength,
     dialect,
   });
-  return { namespace, limit, ownerKey, preferredSlot, ttlMs, toleranceMs, maxAheadMs };
+  checkBoolean(action, "stamps", options.stamps);
+  const { stamps = true } = options;
+  return { namespace, limit, ownerKey, preferredSlot, ttlMs, toleranceMs, maxAheadMs, stamps };
 }
 
 /** Checks how a hold is to be renewed. */
@@ -219,22 +222,22 @@ export function checkRenewal(
   if (mostEveryMs < 2) {
     refuse(action, `ttlMs - marginMs must be at least 5${second}`, ttlMs - marginMs);
   }
-  const { renewEveryMs: every = Math.floor(ttlMs / 3) } = options;
+  const { renewEveryMs: every = Math.min(Math.floor(ttlMs / 3), mostEveryMs) } = options;
   const renewEveryMs = integer(action, every, {
     what: `renewEveryMs, which must be below (ttlMs - marginMs) / 2${second},`,
     least: 2,
     most: mostEveryMs,
   });
-  const { renewTimeoutMs: timeout = Math.min(timeoutMs, Math.floor(renewEveryMs / 2)) } = options;
+  const usualMs = Math.ceil(Math.min(timeoutMs, Math.floor(renewEveryMs / 2)));
+  const { renewTimeoutMs: timeout = usualMs } = options;
   const renewTimeoutMs = integer(action, timeout, {
     what: `renewTimeoutMs, which must be below the renewEveryMs of ${renewEveryMs}${second},`,
     least: 1,
     most: renewEveryMs - 1,
   });
   checkBoolean(action, "background", options.background);
-  checkBoolean(action, "stamps", options.stamps);
-  const { background = true, stamps = true } = options;
-  return { renewEveryMs, marginMs, renewTimeoutMs, background, stamps };
+  const { background = true } = options;
+  return { renewEveryMs, marginMs, renewTimeoutMs, background };
 }
 
 /** Checks a lease, or what was read back of one. */
@@ -247,6 +250,7 @@ export function checkLease(action: string, lease: unknown, dialect: Compared): S
     integer(action, value, { what: `${name} of the lease`, least, most });
   const text = (value: unknown, name: string, most: number) =>
     checkText(action, value, { what: `${name} of the lease`, most, dialect });
+  checkBoolean(action, "stamps of the lease", given.stamps);
   const ttlMs = number(given.ttlMs, "ttlMs", [leastTtlMs, maxTtlMs]);
   const floorMs = number(given.floorMs, "floorMs", [0, maxTimeMs]);
   return {
@@ -259,18 +263,19 @@ export function checkLease(action: string, lease: unknown, dialect: Compared): S
     toleranceMs: number(given.toleranceMs, "toleranceMs", [0, ttlMs - 1]),
     floorMs,
     ceilingMs: number(given.ceilingMs, "ceilingMs", [floorMs, maxTimeMs]),
+    stamps: given.stamps ?? true,
   };
 }
 
-/** Checks the options of a release. */
+/** Checks the options of a release, and gives what was stamped last, if that is told. */
 export function checkRelease(
   action: string,
   options: ReleaseOptions,
   { floorMs, ceilingMs }: { floorMs: number; ceilingMs: number },
-): void {
+): number | undefined {
   checkCallOptions(action, options, releaseOptionNames);
-  if (options.lastUsedMs === undefined) return;
-  integer(action, options.lastUsedMs, {
+  if (options.lastUsedMs === undefined) return undefined;
+  return integer(action, options.lastUsedMs, {
     what: "lastUsedMs, which must lie within the window of the lease or just before it,",
     least: floorMs - 1,
     most: ceilingMs,

@@ -62,8 +62,6 @@ export interface HoldView {
   readonly clock: StoreClock;
   /** Starts the time of a call. */
   readonly deadline: (call: CallOptions) => Deadline;
-  /** Whether its holder stamps milliseconds of its window. */
-  readonly stamps: boolean;
   /** Loses the lease if its trust has run out, and throws if it is held no longer. */
   readonly check: (action: string) => void;
 }
@@ -179,9 +177,8 @@ export class SlotHold implements AsyncDisposable {
    * @throws {InvalidArgumentError} If an option is not allowed; nothing was sent.
    */
   async release(options: ReleaseOptions = {}): Promise<void> {
-    checkRelease("release lease", options, this.lease);
-    const { onEvent, release, deadline, stamps } = this.#parts;
-    const lastUsedMs = options.lastUsedMs ?? (stamps ? undefined : this.lease.floorMs - 1);
+    const lastUsedMs = checkRelease("release lease", options, this.lease);
+    const { onEvent, release, deadline } = this.#parts;
     this.#lastUse ??= { ms: lastUseOf(this.lease, lastUsedMs) };
     this.#end("released");
     if (this.#ended === "replaced") return;
@@ -205,12 +202,12 @@ export class SlotHold implements AsyncDisposable {
   }
 
   get #view(): HoldView {
-    const { runtime, clock, deadline, stamps } = this.#parts;
+    const { runtime, clock, deadline } = this.#parts;
     const check = (action: string) => {
       this.#check();
       if (this.#ended !== undefined) throw this.#error(action, this.#ended);
     };
-    return { runtime, clock, deadline, stamps, check };
+    return { runtime, clock, deadline, check };
   }
 
   get #name(): { namespace: string; slot: number; fence: number } {

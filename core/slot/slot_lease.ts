@@ -31,6 +31,12 @@ export interface SlotLeaseData {
   readonly floorMs: number;
   /** The last millisecond that the holder may stamp, as far as it knows. */
   readonly ceilingMs: number;
+  /**
+   * Whether the holder stamps milliseconds of its window.
+   *
+   * @default {true}
+   */
+  readonly stamps?: boolean;
 }
 
 let windowOf: (lease: SlotLease) => StampWindow;
@@ -49,6 +55,7 @@ export class SlotLease implements SlotLeaseData {
   readonly ttlMs: number;
   readonly toleranceMs: number;
   readonly floorMs: number;
+  readonly stamps: boolean;
   readonly #window: StampWindow;
 
   static {
@@ -70,6 +77,7 @@ export class SlotLease implements SlotLeaseData {
     this.ttlMs = data.ttlMs;
     this.toleranceMs = data.toleranceMs;
     this.floorMs = data.floorMs;
+    this.stamps = data.stamps ?? true;
     this.#window = new StampWindow(data.floorMs, data.ceilingMs);
   }
 
@@ -81,7 +89,7 @@ export class SlotLease implements SlotLeaseData {
   /** What can be written down and read back. */
   toJSON(): SlotLeaseData {
     const { namespace, slot, fence, incarnation, ownerKey } = this;
-    const { ttlMs, toleranceMs, floorMs, ceilingMs } = this;
+    const { ttlMs, toleranceMs, floorMs, ceilingMs, stamps } = this;
     return {
       namespace,
       slot,
@@ -92,6 +100,7 @@ export class SlotLease implements SlotLeaseData {
       toleranceMs,
       floorMs,
       ceilingMs,
+      stamps,
     };
   }
 }
@@ -107,8 +116,8 @@ export function stampWindow(lease: SlotLease): StampWindow {
 }
 
 /**
- * What was stamped last, as far as it is known: by a generator of the library, or as the caller says.
- * Ends all stamping from the lease.
+ * What was stamped last, as far as it is known: by a generator of the library, or as the caller says; or
+ * nothing, if the holder stamps nothing. Ends all stamping from the lease.
  */
 export function lastUseOf(lease: SlotLease, lastUsedMs: number | undefined): number | undefined {
   const window = stampWindow(lease);
@@ -121,5 +130,5 @@ export function lastUseOf(lease: SlotLease, lastUsedMs: number | undefined): num
     );
   }
   window.close();
-  return lastUsedMs ?? known;
+  return lastUsedMs ?? known ?? (lease.stamps ? undefined : lease.floorMs - 1);
 }

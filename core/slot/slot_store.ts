@@ -265,9 +265,9 @@ export class SlotStore {
   async release(lease: SlotLease | SlotLeaseData, options: ReleaseOptions = {}): Promise<void> {
     const action = "release lease";
     const data = checkLease(action, lease, this.#database.dialect);
-    checkRelease(action, options, data);
+    const stampedMs = checkRelease(action, options, data);
     const released = isSlotLease(lease) ? lease : new SlotLease(data);
-    const lastUsedMs = lastUseOf(released, options.lastUsedMs);
+    const lastUsedMs = lastUseOf(released, stampedMs);
     const deadline = this.#database.deadline(options);
     await this.#ready(deadline);
     await this.#release(released, lastUsedMs, deadline);
@@ -406,7 +406,7 @@ export class SlotStore {
       this.#rows.observe(lease, { storeMs: row?.number("now_ms") ?? 0, sent });
     }
     const nowMs = this.#rows.clock.estimate(runtime.monotonicMs()) ?? 0;
-    return Math.max(lease.ceilingMs, nowMs + lease.ttlMs + lease.toleranceMs);
+    return nowMs + lease.ttlMs + lease.toleranceMs;
   }
 
   async #release(

@@ -119,6 +119,30 @@ for (const { name, url } of askedServers().filter(({ name }) => name.startsWith(
       assertEquals(await store.ranges.reserve("order", 10), { start: 11n, end: 21n });
     }));
 
+  test("in a transaction begun by hand that has written, no lease is written", () =>
+    withStore(url, {}, async ({ sql, store, table }) => {
+      const terms = { namespace: "workers", limit: 1, timeoutMs: 3_000 };
+      const lease = await store.slots.acquire(terms);
+      const state = async () => (await store.slots.inspect("workers"))?.slots;
+      const before = await state();
+      await sql.unsafe("begin");
+      await sql.unsafe(`insert into "${table}" (range_key, next_value) values ('other', 1)`);
+      const { ceilingMs } = lease;
+      await store.slots.renew(lease);
+      assertEquals(lease.ceilingMs, ceilingMs, "nothing is believed that was not written");
+      await assertRejects(() => store.slots.release(lease), ConfigurationError);
+      await sql.unsafe("rollback");
+      assertEquals(await state(), before);
+      await sql.unsafe("begin");
+      await sql.unsafe(`insert into "${table}" (range_key, next_value) values ('other', 1)`);
+      await assertRejects(
+        () => store.slots.acquire({ ...terms, ownerKey: lease.ownerKey, maxAheadMs: 100_000 }),
+        ConfigurationError,
+      );
+      await sql.unsafe("rollback");
+      assertEquals(await state(), before);
+    }));
+
   test("a client_encoding other than UTF8 is refused by name", async () => {
     const sql = postgres(url, { onnotice: () => {}, connection: { client_encoding: "LATIN1" } });
     await assertRejects(

@@ -595,7 +595,7 @@ export const mutants: readonly Mutant[] = [
     file: postgresql,
     find: "select ${this.nowMillis} as now_ms where txid_current_if_assigned() is null\n",
     replace: "select ${this.nowMillis} as now_ms\n",
-    tests: slotTests,
+    tests: ["tests/drivers/postgres_transactions_test.ts"],
   },
   {
     breaks: "nobody takes a slot before a transaction that asserted it has ended",

@@ -993,7 +993,10 @@ Deno.test("terms that leave no second attempt are refused with what is allowed",
     [{ renewEveryMs: 13_500 }, "from 2 to 13499: received 13500"],
     [{ renewEveryMs: 30_000 }, "renewEveryMs"],
     [{ renewEveryMs: 1 }, "from 2 to 13499"],
-    [{ marginMs: 10_000 }, "renewEveryMs, which must be below (ttlMs - marginMs) / 2"],
+    [
+      { marginMs: 10_000, renewEveryMs: 10_000 },
+      "renewEveryMs, which must be below (ttlMs - marginMs) / 2",
+    ],
     [{ marginMs: 10_001, renewEveryMs: 10_000 }, "from 2 to 9999"],
     [{ marginMs: 30_000 }, "marginMs, which must be below the ttlMs of 30000, must be from 0 to"],
     [{ marginMs: -1 }, "from 0 to 29999: received -1"],
@@ -1029,6 +1032,25 @@ Deno.test("terms that leave no second attempt are refused with what is allowed",
     }
   }
   assertEquals(world.client.names, []);
+});
+
+Deno.test("the interval that is not given fits the margin that is", async () => {
+  await using world = new World();
+  const { slots } = await world.open();
+  const hold = await slots.hold({ ...terms, marginMs: 29_000 });
+  await world.pass(499);
+  assertEquals(world.count("slot.renew"), 1);
+  assert(hold.held);
+});
+
+Deno.test("a last use that is a bigint is as good as a number", async () => {
+  await using world = new World();
+  const { slots } = await world.open();
+  const hold = await slots.hold(terms);
+  const lastUsedMs = BigInt(hold.lease.floorMs) as unknown;
+  await hold.release({ lastUsedMs: lastUsedMs as number });
+  const [slot] = (await slots.inspect(terms.namespace))?.slots ?? [];
+  assertEquals(slot?.nextFloorMs, hold.lease.floorMs + 1);
 });
 
 Deno.test("the tightest terms that are allowed keep a lease", async () => {

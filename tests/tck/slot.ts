@@ -14,6 +14,7 @@ import { choiceCases } from "./slot/choice.ts";
 import { namespaceCases } from "./slot/namespaces.ts";
 import { slotSchemaCases } from "./slot/schema.ts";
 import { slotFaultCases } from "./slot/faults.ts";
+import { dataCases } from "./slot/data.ts";
 import { fenceCases } from "./slot/fences.ts";
 import { holdCases } from "./slot/hold.ts";
 import { idsCases } from "./slot/ids.ts";
@@ -32,6 +33,7 @@ export const slotCases: readonly TckCase[] = [
   ...slotFaultCases,
   ...slotArgumentCases,
   ...slotSchemaCases,
+  ...dataCases,
   ...holdCases,
   ...idsCases,
 ];
