@@ -148,8 +148,8 @@ export const mutants: readonly Mutant[] = [
     edits: [
       {
         file: slotLease,
-        find: "  window.close();\n  return lastUsedMs ?? known;",
-        replace: "  return lastUsedMs ?? known;",
+        find: "  window.close();\n  return lastUsedMs ?? known ?? ",
+        replace: "  return lastUsedMs ?? known ?? ",
       },
       {
         file: slotHold,
