@@ -487,7 +487,7 @@ test("a transaction whose rollback fails costs its connection, not a range", asy
   server.interfere = () => undefined;
   await until(() => server.sessions.size === 0 || undefined, { what: "the connection to go" });
   assertEquals((await store.ranges.reserve("order", 10)).start, before.end);
-}, { pool: { max: 1 } });
+}, { pool: { max: 1, idleTimeoutMillis: 600_000 } });
 
 test("a transaction that the server rolled back by itself is over", async ({ server, pool }) => {
   const store = await openStore(pool, { ...created, fetchPlan: "transaction" });
