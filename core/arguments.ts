@@ -68,6 +68,22 @@ export function checkInteger(
   return integer;
 }
 
+/** An integer that is given as a number, within bounds. */
+export function checkNumber(
+  action: string,
+  value: unknown,
+  { what, least, most }: { what: string; least: number; most: number },
+): number {
+  if (!Number.isSafeInteger(value)) {
+    refuse(action, `${what} must be an integer from ${least} to ${most}`, value);
+  }
+  const number = Number(value);
+  if (number < least || number > most) {
+    refuse(action, `${what} must be from ${least} to ${most}`, value);
+  }
+  return number;
+}
+
 /** The names of the options that every call takes. */
 export const callOptionNames: readonly string[] = ["timeoutMs", "signal"];
 

@@ -369,15 +369,16 @@ const maxDateMs = 8.64e15;
 /**
  * Why a lease is held no longer: `replaced`, the row is no longer the holder's; `expired`, it could not
  * be renewed for too long; `readOnly`, the server is a replica or a demoted primary; `released`, it was
- * given back, by its holder or by closing the store.
+ * given back, by its holder or by closing the store; `closed`, only the generator was closed.
  */
-export type LeaseLostReason = "expired" | "readOnly" | "released" | "replaced";
+export type LeaseLostReason = "closed" | "expired" | "readOnly" | "released" | "replaced";
 
 const lostReasons: Readonly<Record<LeaseLostReason, string>> = {
-  expired: "it could not be renewed in time",
-  readOnly: "the server is read-only, a replica or a demoted primary",
-  released: "it was released",
-  replaced: "another holds the slot, or it was released",
+  closed: "the generator was closed",
+  expired: "the lease is held no longer, it could not be renewed in time",
+  readOnly: "the lease is held no longer, the server is read-only, a replica or a demoted primary",
+  released: "the lease is held no longer, it was released",
+  replaced: "the lease is held no longer, another holds the slot, or it was released",
 };
 
 /** The lease is held no longer, and is not acquired again by itself. */
@@ -404,10 +405,8 @@ export class LeaseLostError extends FencepostError {
     const { namespace, slot, fence, reason } = details;
     super(
       "LEASE_LOST",
-      `Cannot ${action}: the lease is held no longer, ${
-        lostReasons[reason]
-      }: received slot ${slot} ` +
-        `of namespace ${JSON.stringify(namespace)} with fence ${fence}`,
+      `Cannot ${action}: ${lostReasons[reason]}: received slot ${slot} of namespace ` +
+        `${JSON.stringify(namespace)} with fence ${fence}`,
     );
     this.namespace = namespace;
     this.slot = slot;

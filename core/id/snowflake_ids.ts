@@ -22,17 +22,10 @@
  * @module
  */
 
-import {
-  callOptionNames,
-  checkCallOptions,
-  checkInteger,
-  checkOneOf,
-  checkOptions,
-  refuse,
-} from "../arguments.ts";
+import { checkCallOptions, checkNumber, checkOneOf, checkOptions, refuse } from "../arguments.ts";
 import { IdsExhaustedError, LeaseLostError, StoreError, TimeoutError } from "../errors.ts";
 import { backoffMs } from "../retry.ts";
-import type { CallOptions, Deadline } from "../runtime.ts";
+import type { CallOptions } from "../runtime.ts";
 import {
   holdOptionNames,
   type HoldOptions,
@@ -93,6 +86,8 @@ export interface SnowflakeIdsOptions<F extends IdFormat = "bigint">
    * users of the namespace give the same. As many as the layout has room for unless given.
    */
   limit?: number;
+  /** A hold of the caller's is given without terms. */
+  hold?: never;
 }
 
 /** The options of a generator over a hold that the caller has. */
@@ -100,6 +95,8 @@ export interface HeldSnowflakeIdsOptions<F extends IdFormat = "bigint">
   extends SnowflakeOptions<F> {
   /** The hold. It is not released with the generator. */
   hold: SlotHold;
+  /** A hold has its namespace already. */
+  namespace?: never;
 }
 
 /** The most ids of one call. */
@@ -114,7 +111,21 @@ const ownedOptionNames = [
   ...holdOptionNames.filter((name) => name !== "stamps"),
   "layout",
   "format",
+  "hold",
 ];
+
+/** How long those who wait for a clock sleep at most, since some may leave, in milliseconds. */
+const longestSleepMs = 250;
+
+const name = "id.next";
+
+/** A call that waits for ids. */
+interface Waiting<T> {
+  readonly ids: T[];
+  readonly count: number;
+  readonly resolve: () => void;
+  readonly reject: (error: unknown) => void;
+}
 
 /** What a generator is to do, checked and complete. */
 interface Plan {
@@ -129,24 +140,27 @@ export async function openSnowflakeIds<F extends IdFormat>(
   { hold, wallMs }: { hold: (options: HoldOptions) => Promise<SlotHold>; wallMs: () => number },
 ): Promise<SnowflakeIds<F>> {
   const action = "open snowflake ids";
-  if (typeof options === "object" && options !== null && "hold" in options) {
+  if (isHeld(options)) {
     checkOptions(action, options, ["hold", ...snowflakeOptionNames]);
     const plan = planOf(action, options, wallMs());
     if (!isSlotHold(options.hold)) refuse(action, "hold must be a SlotHold", options.hold);
     return new SnowflakeIds<F>(options.hold, { ...plan, owned: false });
   }
   checkOptions(action, options, ownedOptionNames);
-  const { layout: _layout, format: _format, maxAheadMs: _maxAheadMs, ...terms } = options;
+  const { layout: _layout, format: _format, maxAheadMs: _maxAheadMs, hold: _hold, ...terms } =
+    options;
   const plan = planOf(action, options, wallMs());
   const room = Math.min(maxLimit, 2 ** plan.layout.slotBits);
-  const limit = options.limit === undefined ? room : Number(
-    checkInteger(action, options.limit, {
-      what: `limit, for which the layout has ${plan.layout.slotBits} slotBits,`,
-      least: 1n,
-      most: BigInt(room),
-    }),
-  );
+  const what = `limit, for which the layout has ${plan.layout.slotBits} slotBits,`;
+  const { limit: asked = room } = options;
+  const limit = checkNumber(action, asked, { what, least: 1, most: room });
   return new SnowflakeIds<F>(await hold({ ...terms, limit }), { ...plan, owned: true });
+}
+
+function isHeld<F extends IdFormat>(
+  options: SnowflakeIdsOptions<F> | HeldSnowflakeIdsOptions<F>,
+): options is HeldSnowflakeIdsOptions<F> {
+  return typeof options === "object" && options !== null && options.hold !== undefined;
 }
 
 function planOf(action: string, options: SnowflakeOptions<IdFormat>, nowMs: number): Plan {
@@ -169,13 +183,11 @@ function planOf(action: string, options: SnowflakeOptions<IdFormat>, nowMs: numb
     const end = new Date(exhaustedMs(layout)).toISOString();
     refuse(action, `the layout must not have run out, it did at ${end}`, layout.epochMs);
   }
-  const maxAheadMs = Number(
-    checkInteger(action, ahead, {
-      what: "maxAheadMs",
-      least: 0n,
-      most: BigInt(maxMaxAheadMs),
-    }),
-  );
+  const maxAheadMs = checkNumber(action, ahead, {
+    what: "maxAheadMs",
+    least: 0,
+    most: maxMaxAheadMs,
+  });
   return { layout, format, maxAheadMs };
 }
 
@@ -210,6 +222,9 @@ export class SnowflakeIds<F extends IdFormat = "bigint"> implements AsyncDisposa
   readonly #floorUnit: number;
   readonly #lastUnit: number;
   #closed = false;
+  /** Those who wait, in their order, and whether somebody serves them. */
+  #waiting: Waiting<IdOf<F>>[] = [];
+  #serving = false;
   /** The unit for which the first id of the unit was computed, and that id. */
   #baseUnit = -1;
   #baseNumber = 0;
@@ -266,7 +281,8 @@ export class SnowflakeIds<F extends IdFormat = "bigint"> implements AsyncDisposa
   }
 
   /**
-   * Makes an id, and waits until there is one: for the clock, or for a renewal of the lease.
+   * Makes an id, and waits until there is one: for the clock, or for a renewal of the lease. Those who wait
+   * are served in their order.
    *
    * @param options How long the call may take.
    * @throws {LeaseLostError} If the lease is held no longer, or the generator was closed.
@@ -275,13 +291,19 @@ export class SnowflakeIds<F extends IdFormat = "bigint"> implements AsyncDisposa
    * @throws {InvalidArgumentError} If an option is not allowed.
    */
   async next(options?: CallOptions): Promise<IdOf<F>> {
-    if (options !== undefined) checkCallOptions("make id", options);
-    const id = this.tryNext();
-    return id === undefined ? await this.#wait(options ?? {}) : id;
+    if (options !== undefined) {
+      checkCallOptions("make id", options);
+      options.signal?.throwIfAborted();
+    }
+    const id = this.#waiting.length === 0 ? this.tryNext() : undefined;
+    if (id !== undefined) return id;
+    const ids = await this.#wait({ ids: [], count: 1, options: options ?? {} });
+    return ids[0] as IdOf<F>;
   }
 
   /**
-   * Makes several ids, which rise, and waits until there are as many.
+   * Makes several ids, which rise, and waits until there are as many. Those who wait are served in their
+   * order.
    *
    * @param count How many, from 1 to 1,000,000.
    * @param options How long the call may take. If it does not end in time, those made so far are lost.
@@ -289,16 +311,12 @@ export class SnowflakeIds<F extends IdFormat = "bigint"> implements AsyncDisposa
    */
   async nextMany(count: number, options: CallOptions = {}): Promise<IdOf<F>[]> {
     const action = "make ids";
-    checkInteger(action, count, { what: "the count", least: 1n, most: BigInt(maxMany) });
-    checkCallOptions(action, options, callOptionNames);
+    checkNumber(action, count, { what: "the count", least: 1, most: maxMany });
+    checkCallOptions(action, options);
+    options.signal?.throwIfAborted();
     const ids: IdOf<F>[] = [];
-    let deadline: Deadline | undefined;
-    while (ids.length < count) {
-      const id = this.tryNext();
-      if (id !== undefined) ids.push(id);
-      else await this.#pause(deadline ??= this.#view.deadline(options));
-    }
-    return ids;
+    if (this.#waiting.length === 0 && this.#draw(ids, count)) return ids;
+    return await this.#wait({ ids, count, options });
   }
 
   /**
@@ -399,18 +417,56 @@ export class SnowflakeIds<F extends IdFormat = "bigint"> implements AsyncDisposa
     return this.#baseBigint + BigInt(sequence);
   }
 
-  async #wait(options: CallOptions): Promise<IdOf<F>> {
-    const deadline = this.#view.deadline(options);
-    for (;;) {
-      await this.#pause(deadline);
+  /** Adds ids until there are as many, or none is left for the moment. */
+  #draw(ids: IdOf<F>[], count: number): boolean {
+    while (ids.length < count) {
       const id = this.tryNext();
-      if (id !== undefined) return id;
+      if (id === undefined) return false;
+      ids.push(id);
     }
+    return true;
+  }
+
+  /** Waits behind those who wait already. */
+  #wait(
+    { ids, count, options }: { ids: IdOf<F>[]; count: number; options: CallOptions },
+  ): Promise<IdOf<F>[]> {
+    const deadline = this.#view.deadline(options);
+    return new Promise((resolve, reject) => {
+      const end = (settle: () => void) => {
+        waiter.end();
+        if (this.#waiting[0] === waiting) this.#waiting.shift();
+        else this.#waiting = this.#waiting.filter((other) => other !== waiting);
+        settle();
+      };
+      const waiting: Waiting<IdOf<F>> = {
+        ids,
+        count,
+        resolve: () => end(() => resolve(ids)),
+        reject: (error) => end(() => reject(error)),
+      };
+      this.#waiting.push(waiting);
+      const waiter = deadline.onOver(() => waiting.reject(deadline.error(name, "nothing")));
+      if (!this.#serving) this.#serve();
+    });
+  }
+
+  /** Serves those who wait, the first before the next. */
+  async #serve(): Promise<void> {
+    this.#serving = true;
+    for (let first = this.#waiting[0]; first !== undefined; first = this.#waiting[0]) {
+      try {
+        if (this.#draw(first.ids, first.count)) first.resolve();
+        else await this.#pause();
+      } catch (error) {
+        first.reject(error);
+      }
+    }
+    this.#serving = false;
   }
 
   /** Waits until there may be an id: for a renewal if the window ends, else for the clock. */
-  async #pause(deadline: Deadline): Promise<void> {
-    const name = "id.next";
+  async #pause(): Promise<void> {
     const { epochMs, unitMs } = this.layout;
     const { runtime } = this.#view;
     const unit = Math.max(this.#window.unit + 1, this.#floorUnit);
@@ -420,23 +476,36 @@ export class SnowflakeIds<F extends IdFormat = "bigint"> implements AsyncDisposa
     const neededMs = Math.max(endMs, clockMs + unitMs);
     if (neededMs > this.#window.ceilingMs) {
       try {
-        await deadline.race(name, this.hold.renew());
+        await this.hold.renew();
       } catch (error) {
-        const isFailure = error instanceof StoreError || error instanceof TimeoutError;
-        if (!isFailure || deadline.over) throw error;
-        return await deadline.sleep(backoffMs(runtime, attemptsBefore), name);
+        if (!(error instanceof StoreError || error instanceof TimeoutError)) throw error;
+        return await this.#sleep(backoffMs(runtime, attemptsBefore));
       }
       // The ceiling rises as the store clock does.
       const missingMs = neededMs - this.#window.ceilingMs;
-      if (missingMs > 0) await deadline.sleep(missingMs, name);
+      if (missingMs > 0) await this.#sleep(missingMs);
       return;
     }
     const reachedMs = Math.max(clockMs, storeMs) + this.#maxAheadMs;
-    await deadline.sleep(Math.max(1, epochMs + unit * unitMs - reachedMs), name);
+    await this.#sleep(epochMs + unit * unitMs - reachedMs);
+  }
+
+  /** Waits, as long as somebody waits for it. */
+  async #sleep(ms: number): Promise<void> {
+    const { runtime } = this.#view;
+    const untilMs = runtime.monotonicMs() + Math.max(1, ms);
+    for (;;) {
+      const leftMs = untilMs - runtime.monotonicMs();
+      if (leftMs <= 0 || this.#waiting.length === 0) return;
+      const sliceMs = Math.min(longestSleepMs, leftMs);
+      await new Promise<void>((resolve) => runtime.setTimer(resolve, sliceMs));
+    }
   }
 
   #throwEnded(): never {
     this.#view.check("make id");
-    throw new LeaseLostError("make id", { ...this.hold.lease.toJSON(), reason: "released" });
+    // The lease of a live hold was released past it, or nothing but the generator has ended.
+    const reason = this.#window.closed ? "released" : "closed";
+    throw new LeaseLostError("make id", { ...this.hold.lease.toJSON(), reason });
   }
 }

@@ -11,7 +11,7 @@
  * @module
  */
 
-import { checkInteger, checkOptions, refuse } from "../arguments.ts";
+import { checkInteger, checkNumber, refuse } from "../arguments.ts";
 
 /** How the bits of an id are shared out. */
 export interface SnowflakeLayout {
@@ -77,10 +77,14 @@ export function idBits({ timeBits, slotBits, sequenceBits }: SnowflakeLayout): n
 /** Checks a layout. */
 export function checkLayout(action: string, layout: unknown): SnowflakeLayout {
   const names = ["epochMs", "timeBits", "slotBits", "sequenceBits", "unitMs"];
-  checkOptions(action, layout, names);
+  if (typeof layout !== "object" || layout === null) {
+    refuse(action, "the layout must be an object", layout);
+  }
+  const unknown = Object.keys(layout).find((name) => !names.includes(name));
+  if (unknown !== undefined) refuse(action, `the layout has ${names.join(", ")}`, unknown);
   const given = layout as SnowflakeLayout;
   const integer = (value: unknown, what: string, [least, most]: readonly [number, number]) =>
-    Number(checkInteger(action, value, { what, least: BigInt(least), most: BigInt(most) }));
+    checkNumber(action, value, { what, least, most });
   const checked = Object.freeze({
     epochMs: integer(given.epochMs, "epochMs of the layout", [0, maxDateMs]),
     timeBits: integer(given.timeBits, "timeBits of the layout", [1, 62]),

@@ -8,7 +8,7 @@ import {
   callOptionNames,
   checkBoolean,
   checkCallOptions,
-  checkInteger,
+  checkNumber,
   checkText,
   refuse,
 } from "../arguments.ts";
@@ -150,16 +150,6 @@ export const holdOptionNames: readonly string[] = [...acquireOptionNames, ...ren
 
 type Compared = Pick<Dialect, "name" | "ignoresTrailingSpace">;
 
-/** An integer that a number holds exactly, within bounds. */
-function integer(
-  action: string,
-  value: unknown,
-  { what, least, most }: { what: string; least: number; most: number },
-): number {
-  const bounds = { what, least: BigInt(least), most: BigInt(most) };
-  return Number(checkInteger(action, value, bounds));
-}
-
 /** Checks a namespace. */
 export function checkNamespace(action: string, namespace: unknown, dialect: Compared): string {
   const rule = { what: "the namespace", most: maxNamespaceLength, dialect };
@@ -179,22 +169,26 @@ export function checkAcquire(
   checkCallOptions(action, options, names);
   const { ttlMs: ttl = 30_000, toleranceMs: tolerance = 2_000 } = options;
   const namespace = checkNamespace(action, options.namespace, dialect);
-  const limit = integer(action, options.limit, { what: "limit", least: 1, most: maxLimit });
-  const ttlMs = integer(action, ttl, { what: "ttlMs", least: leastTtlMs, most: maxTtlMs });
-  const toleranceMs = integer(action, tolerance, {
+  const limit = checkNumber(action, options.limit, { what: "limit", least: 1, most: maxLimit });
+  const ttlMs = checkNumber(action, ttl, { what: "ttlMs", least: leastTtlMs, most: maxTtlMs });
+  const toleranceMs = checkNumber(action, tolerance, {
     what: `toleranceMs, which is 2,000 unless given and must be below the ttlMs of ${ttlMs},`,
     least: 0,
     most: ttlMs - 1,
   });
   const { maxAheadMs: ahead = ttlMs + toleranceMs } = options;
-  const maxAheadMs = integer(action, ahead, {
+  const maxAheadMs = checkNumber(action, ahead, {
     what: "maxAheadMs",
     least: 0,
     most: maxMaxAheadMs,
   });
   const preferredSlot = options.preferredSlot === undefined
     ? -1
-    : integer(action, options.preferredSlot, { what: "preferredSlot", least: 0, most: limit - 1 });
+    : checkNumber(action, options.preferredSlot, {
+      what: "preferredSlot",
+      least: 0,
+      most: limit - 1,
+    });
   const ownerKey = options.ownerKey === undefined ? uuid() : checkText(action, options.ownerKey, {
     what: "ownerKey",
     most: maxOwnerKeyLength,
@@ -212,7 +206,7 @@ export function checkRenewal(
   { ttlMs, timeoutMs }: { ttlMs: number; timeoutMs: number },
 ): Renewal {
   const { marginMs: margin = Math.floor(ttlMs / 10) } = options;
-  const marginMs = integer(action, margin, {
+  const marginMs = checkNumber(action, margin, {
     what: `marginMs, which must be below the ttlMs of ${ttlMs},`,
     least: 0,
     most: ttlMs - 1,
@@ -223,14 +217,14 @@ export function checkRenewal(
     refuse(action, `ttlMs - marginMs must be at least 5${second}`, ttlMs - marginMs);
   }
   const { renewEveryMs: every = Math.min(Math.floor(ttlMs / 3), mostEveryMs) } = options;
-  const renewEveryMs = integer(action, every, {
+  const renewEveryMs = checkNumber(action, every, {
     what: `renewEveryMs, which must be below (ttlMs - marginMs) / 2${second},`,
     least: 2,
     most: mostEveryMs,
   });
   const usualMs = Math.ceil(Math.min(timeoutMs, Math.floor(renewEveryMs / 2)));
   const { renewTimeoutMs: timeout = usualMs } = options;
-  const renewTimeoutMs = integer(action, timeout, {
+  const renewTimeoutMs = checkNumber(action, timeout, {
     what: `renewTimeoutMs, which must be below the renewEveryMs of ${renewEveryMs}${second},`,
     least: 1,
     most: renewEveryMs - 1,
@@ -242,12 +236,11 @@ export function checkRenewal(
 
 /** Checks a lease, or what was read back of one. */
 export function checkLease(action: string, lease: unknown, dialect: Compared): SlotLeaseData {
-  if (typeof lease !== "object" || lease === null) {
-    refuse(action, "the lease must be a SlotLease, or its data", lease);
-  }
+  const isData = typeof lease === "object" && lease !== null && "ceilingMs" in lease;
+  if (!isData) refuse(action, "the lease must be a SlotLease, or what its toJSON gives", lease);
   const given = lease as SlotLeaseData;
   const number = (value: unknown, name: string, [least, most]: readonly [number, number]) =>
-    integer(action, value, { what: `${name} of the lease`, least, most });
+    checkNumber(action, value, { what: `${name} of the lease`, least, most });
   const text = (value: unknown, name: string, most: number) =>
     checkText(action, value, { what: `${name} of the lease`, most, dialect });
   checkBoolean(action, "stamps of the lease", given.stamps);
@@ -275,7 +268,7 @@ export function checkRelease(
 ): number | undefined {
   checkCallOptions(action, options, releaseOptionNames);
   if (options.lastUsedMs === undefined) return undefined;
-  return integer(action, options.lastUsedMs, {
+  return checkNumber(action, options.lastUsedMs, {
     what: "lastUsedMs, which must lie within the window of the lease or just before it,",
     least: floorMs - 1,
     most: ceilingMs,

@@ -1043,14 +1043,18 @@ Deno.test("the interval that is not given fits the margin that is", async () => 
   assert(hold.held);
 });
 
-Deno.test("a last use that is a bigint is as good as a number", async () => {
+Deno.test("a last use that is no number is refused, and the hold stays", async () => {
   await using world = new World();
   const { slots } = await world.open();
   const hold = await slots.hold(terms);
-  const lastUsedMs = BigInt(hold.lease.floorMs) as unknown;
-  await hold.release({ lastUsedMs: lastUsedMs as number });
-  const [slot] = (await slots.inspect(terms.namespace))?.slots ?? [];
-  assertEquals(slot?.nextFloorMs, hold.lease.floorMs + 1);
+  for (const lastUsedMs of [BigInt(hold.lease.floorMs), "5", NaN, null] as unknown[]) {
+    await assertRejects(
+      () => hold.release({ lastUsedMs: lastUsedMs as number }),
+      InvalidArgumentError,
+      "lastUsedMs",
+    );
+    assert(hold.held);
+  }
 });
 
 Deno.test("the tightest terms that are allowed keep a lease", async () => {

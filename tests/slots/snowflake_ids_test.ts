@@ -695,7 +695,7 @@ Deno.test("what cannot make ids is refused with what is allowed, and nothing is 
     [{ namespace: "events" }, "the options are hold, layout, format, maxAheadMs"],
     [{ limit: 5 }, "the options are hold"],
     [{ layout: { ...narrow, slotBits: 1 } }, "the slot must fit into 1 bits: received 2"],
-    [{ hold: undefined }, "hold must be a SlotHold"],
+    [{ hold: undefined }, "the namespace must be a string: received undefined"],
   ];
   const refused = async (options: Record<string, unknown>, allowed: string) => {
     const { message } = await assertRejects(
@@ -820,6 +820,43 @@ Deno.test("a close that failed can be repeated, and nothing is stamped meanwhile
   assertEquals(world.nextFloorMs, timestampMs + 1);
 });
 
+Deno.test("those who wait for ids are served in their order, and who leaves holds up nobody", async () => {
+  await using world = new World();
+  const store = await world.open();
+  const layout = { ...snowflakeLayout, sequenceBits: 1 };
+  const ids = await store.snowflakeIds({ namespace: "events", layout, maxAheadMs: 0 });
+  const leaving = new AbortController();
+  const order: string[] = [];
+  const drawn: bigint[] = [];
+  const note = (name: string) => (made: bigint | bigint[]) => {
+    order.push(name);
+    drawn.push(...[made].flat());
+  };
+  while (ids.tryNext() !== undefined);
+  const calls = [
+    ids.nextMany(5).then(note("first")),
+    ids.next({ signal: leaving.signal }).then(note("left"), () => order.push("gone")),
+    ids.next().then(note("second")),
+    ids.nextMany(3).then(note("third")),
+    ids.next().then(note("fourth")),
+  ];
+  leaving.abort();
+  await world.pass(20);
+  await Promise.all(calls);
+  assertEquals(order, ["gone", "first", "second", "third", "fourth"]);
+  assertEquals(drawn, [...drawn].sort((a, b) => Number(a - b)));
+  assertEquals(new Set(drawn).size, 10);
+});
+
+Deno.test("a call whose signal was aborted makes no id", async () => {
+  await using world = new World();
+  const ids = await (await world.open()).snowflakeIds({ namespace: "events" });
+  const reason = new Error("no longer wanted");
+  const signal = AbortSignal.abort(reason);
+  assertEquals(await ids.next({ signal }).catch((error) => error), reason);
+  assertEquals(await ids.nextMany(2, { signal }).catch((error) => error), reason);
+});
+
 Deno.test("to close a generator over a hold that was given leaves the hold", async () => {
   await using world = new World();
   const store = await world.open();
@@ -831,7 +868,7 @@ Deno.test("to close a generator over a hold that was given leaves the hold", asy
   const ids = await store.snowflakeIds({ hold });
   const other = await store.snowflakeIds({ hold });
   await ids.close();
-  await assertEnded(ids, "released");
+  await assertEnded(ids, "closed");
   assertEquals([hold.held, world.count("slot.release")], [true, 0]);
   await other.next();
 });

@@ -48,20 +48,20 @@ function badIntegers(name: string, least: number, most: number): readonly Bad[] 
     [`${name} below`, least - 1, [name, bounds, `received ${least - 1}`]],
     [`${name} above`, most + 1, [name, bounds, `received ${most + 1}`]],
     [`${name} above, as a bigint`, BigInt(most) + 1n, [name, bounds, `received ${most + 1}n`]],
-    [`${name} a fraction`, 1.5, [name, "safe integer", "received 1.5"]],
-    [`${name} NaN`, Number.NaN, [name, "safe integer", "received NaN"]],
+    [`${name} a fraction`, 1.5, [name, "an integer from", "received 1.5"]],
+    [`${name} NaN`, Number.NaN, [name, "an integer from", "received NaN"]],
     [`${name} infinite`, Number.POSITIVE_INFINITY, [name, "received Infinity"]],
-    [`${name} unsafe`, 2 ** 53, [name, "safe integer", "received 9007199254740992"]],
-    [`${name} a string`, "8", [name, "safe integer", 'received "8"']],
-    [`${name} null`, null, [name, "safe integer", "received null"]],
-    [`${name} true`, true, [name, "safe integer", "received true"]],
+    [`${name} unsafe`, 2 ** 53, [name, "an integer from", "received 9007199254740992"]],
+    [`${name} a string`, "8", [name, "an integer from", 'received "8"']],
+    [`${name} null`, null, [name, "an integer from", "received null"]],
+    [`${name} true`, true, [name, "an integer from", "received true"]],
   ];
 }
 
 /** What is wrong with the options of an acquire, beside a namespace or an owner. */
 const badOptions: readonly Bad[] = [
   ...named("limit", badIntegers("limit", 1, 65_536)),
-  ["no limit", { limit: undefined }, ["limit", "safe integer", "received undefined"]],
+  ["no limit", { limit: undefined }, ["limit", "an integer from", "received undefined"]],
   ...named("ttlMs", badIntegers("ttlMs", 1_000, 86_400_000)),
   ...named("maxAheadMs", badIntegers("maxAheadMs", 0, 172_800_000)),
   ...named("toleranceMs", badIntegers("toleranceMs", 0, 29_999)),
@@ -99,7 +99,7 @@ const badFields: readonly Bad[] = [
   ...named("slot", badIntegers("slot", 0, 65_535)),
   ...named("fence", [
     ["fence 0", 0, ["fence", "from 1", "received 0"]],
-    ["a fence that is a string", "1", ["fence", "safe integer", 'received "1"']],
+    ["a fence that is a string", "1", ["fence", "an integer from", 'received "1"']],
     ["an unsafe fence", 2 ** 53, ["fence", "received 9007199254740992"]],
     ["no fence", undefined, ["fence", "received undefined"]],
   ]),
