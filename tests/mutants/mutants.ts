@@ -245,8 +245,8 @@ export const mutants: readonly Mutant[] = [
   {
     breaks: "an unsafe number is refused, not rounded",
     file: "core/arguments.ts",
-    find: "!Number.isSafeInteger(value)",
-    replace: "!Number.isInteger(value)",
+    find: '"bigint" && !Number.isSafeInteger(value)',
+    replace: '"bigint" && !Number.isInteger(value)',
   },
   {
     breaks: "initSchema is safe when many start at once",
