@@ -120,7 +120,7 @@ export const mutants: readonly Mutant[] = [
     edits: [{
       file: slotStore,
       find: "return confirmationOf(written, lease.ttlMs);",
-      replace: "return confirmationOf({ ...written, sent: this.#moment() }, lease.ttlMs);",
+      replace: "return confirmationOf({ ...written, sent: this.#rows.moment() }, lease.ttlMs);",
     }],
   },
   {
