@@ -283,7 +283,10 @@ export const slotFaultCases: readonly TckCase[] = [
           ? Object.keys(calls)
           : ["acquire", "inspect"];
         for (const name of names) {
-          const error = await checkRejects(calls[name]?.(rig.slots, lease) ?? settle(), StoreError);
+          const call = () => checkRejects(calls[name]?.(rig.slots, lease) ?? settle(), StoreError);
+          const first = await call();
+          // H2 may say of a statement that it cannot parse only that the protocol broke.
+          const error = first.kind === "connection" ? await call() : first;
           checkEqual(error.kind, "missingTable", name);
           check(error.message.includes("initSchema"), error.message);
         }
